@@ -32,9 +32,3 @@ class UserCodeError(AutotuneError):
     def __init__(self, message: str, traceback: str = "") -> None:
         super().__init__(message)
         self.traceback = traceback
-
-
-class Interrupted(AutotuneError):
-    """Ctrl-C; whatever was finished is kept."""
-
-    exit_code = 130

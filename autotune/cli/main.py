@@ -45,8 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     parser = _Parser(
         prog="autotune",
-        description="Finds the micro-batch, accumulation steps, precision and compilation that train your model fastest "
-        "within your GPU's memory, by running your real training loop.",
+        description="Finds the micro-batch, accumulation steps, precision and compilation that train your model "
+        "fastest within your GPU's memory, by running your real training loop.",
         epilog="example: autotune tune digits --global-batch 256",
         allow_abbrev=False,
     )

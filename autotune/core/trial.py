@@ -41,7 +41,8 @@ class MeasurePlan:
         min_updates: fewest measured updates of a timing pass.
         max_measure_s: stop measuring after this long, however wide the interval.
         interval_share: stop once the 95 % interval of the median is within this share of it, either side.
-        give_up_update_s: an update slower than this is measured ``min_updates`` times and no longer; None never gives up.
+        give_up_update_s: an update slower than this is measured ``min_updates`` times and no longer; None never
+            gives up.
         memory_windows: full accumulation windows of a memory pass, before the tail window.
     """
 

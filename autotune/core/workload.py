@@ -63,8 +63,8 @@ class WorkloadInfo:
         dataset_size: samples in the data set; None where it cannot be known without reading it all.
         source_hash: SHA-256 of the user's file, hexadecimal.
         frameworks: which of ``tensorflow``, ``keras``, ``torch``, ``jax`` the user's code had loaded.
-        import_environment: variables read at import that the user's file sets (``KERAS_BACKEND``, ``TF_USE_LEGACY_KERAS``);
-            a warm parent without them cannot serve this file.
+        import_environment: variables read at import that the user's file sets (``KERAS_BACKEND``,
+            ``TF_USE_LEGACY_KERAS``); a warm parent without them cannot serve this file.
         shape_note: which sample shape was used for sizing (the longest), for people.
         warnings: sentences to show once.
     """
