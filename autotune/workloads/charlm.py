@@ -95,7 +95,7 @@ def dataset() -> tf.data.Dataset:
 
 
 def longest() -> tf.Tensor:
-    return tf.constant(list(max(_lines(), key=len)), tf.int32)
+    return tf.constant(list(max(_lines(), key=lambda line: len(line))), tf.int32)
 
 
 workload = autotune.Workload(
