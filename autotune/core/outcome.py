@@ -32,6 +32,7 @@ class Throughput:
         updates_skipped: of those, updates not applied because their gradients were not finite.
         input_wait_share: share of the measured time spent waiting for input data, 0 to 1; None where unknown.
         steady: False where the time was up before timings were steady or the interval narrow enough.
+        energy_j_per_sample: joules per sample from the device's own meter; None where it has none.
     """
 
     samples_per_s: float
@@ -42,6 +43,7 @@ class Throughput:
     updates_skipped: int
     input_wait_share: float | None = None
     steady: bool = True
+    energy_j_per_sample: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
