@@ -1,0 +1,210 @@
+"""What to run next. Pure: the same records give the same answer.
+
+Memory first: until something completed, step down until something fits. Then one plain full batch where it surely fits
+(every result is compared with it). Then whatever candidate promises most improvement per second of trial, weighted by
+its chance to fit, until none is likely to bring more than 1 %. ``docs/search.md`` tells it at length.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from autotune.core.candidate import Candidate
+from autotune.core.memory_fit import Fit
+from autotune.core.policy_state import PolicyState
+from autotune.core.select import MEMORY_SHARE
+from autotune.core.space import SearchSpace
+from autotune.core.study import Objective
+from autotune.core.throughput_model import Prediction
+from autotune.core.trial import TrialRecord
+from autotune.core.trial_cost import OUT_OF_MEMORY_S, program
+from autotune.core.units import format_rate
+
+WORTHWHILE = 0.01  # improvement that a further trial must be able to bring
+STOP_CHANCE = 0.10  # with at least this probability
+GIVE_UP = 3.0  # an update this many times slower than the best one is not measured at length
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """Run this.
+
+    Attributes:
+        candidate: what to run.
+        why: for people, a few words.
+    """
+
+    candidate: Candidate
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Open:
+    """Each of these may be worth a trial, and no order among them follows from the models: a sampler may choose.
+
+    Attributes:
+        candidates: not empty.
+        why: for people, a few words.
+    """
+
+    candidates: tuple[Candidate, ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """Nothing more to run.
+
+    Attributes:
+        reason: one sentence.
+    """
+
+    reason: str
+
+
+def next_candidate(
+    space: SearchSpace,
+    records: Iterable[TrialRecord],
+    *,
+    memory_limit_bytes: int | None = None,
+    objective: Objective = "throughput",
+    memory_share: float = MEMORY_SHARE,
+    pending: Iterable[Candidate] = (),
+    seconds_left: float | None = None,
+) -> Proposal | Open | Stop:
+    """Decides the next trial.
+
+    Args:
+        space: what may be run.
+        records: trials so far, in order of their numbers.
+        memory_limit_bytes: limit on the peak; None for none.
+        objective: what the search is for.
+        memory_share: share of the best throughput that objective ``memory`` keeps.
+        pending: candidates that run elsewhere at this moment, or whose outcome is unknown.
+        seconds_left: of the budget; a trial expected to take longer is not proposed.
+    """
+    state = PolicyState(space, tuple(records), tuple(pending), memory_limit_bytes)
+    if not state.remaining:
+        return Stop(reason=f"the space is exhausted: all {len(space.candidates())} candidates were run")
+    affordable = [c for c in state.remaining if seconds_left is None or state.cost.seconds(c) <= seconds_left]
+    if not affordable:
+        return Stop(reason="the time budget is spent: no remaining candidate is expected to end within it")
+    if not state.usable:
+        return _descend(state, affordable)
+    reference = state.reference()
+    if reference in affordable and state.peaks.fits(reference) is Fit.YES:
+        return Proposal(candidate=reference, why="one plain full batch, to compare with")
+    promising = [(c, state.throughput.predict(c)) for c in affordable if state.promising(c)]
+    steps: list[Callable[[], Proposal | Open | None]] = [lambda: _fastest(state, promising)]
+    if objective == "memory":
+        steps.append(lambda: _cheapest(state, promising, memory_share))
+    if objective == "pareto":
+        steps.append(lambda: _front(state, promising))
+    return next((found for step in steps if (found := step()) is not None), _nothing_left(state, objective))
+
+
+def give_up_update_s(records: Iterable[TrialRecord], candidate: Candidate) -> float | None:
+    """Returns the seconds after which one update of ``candidate`` is hopeless; None while nothing is known."""
+    rates = [r.samples_per_s for r in records if r.completed and r.samples_per_s]
+    return GIVE_UP * candidate.global_batch / max(rates) if rates else None
+
+
+def _descend(state: PolicyState, affordable: Sequence[Candidate]) -> Proposal | Stop:
+    """Nothing fits yet: start at a moderate size, go down fast, then try the programs that need least memory."""
+    left = [c for c in affordable if not state.peaks.ruled_out(c) and not state.broken(c)]
+    if not left:
+        return Stop(reason=_nothing_completed(state))
+    if not state.out_of_memory:
+        return Proposal(
+            candidate=state.first_look(left), why="a first look" if not state.records else "another program"
+        )
+    failed = [r.candidate for r in state.out_of_memory]
+    smaller = [c for c in left if any(program(c) == program(f) for f in failed)]
+    if smaller:
+        limit = min(f.micro_batch for f in failed if program(f) == program(smaller[0]))
+        same = [c for c in smaller if program(c) == program(smaller[0])]
+        chosen = min(same, key=lambda c: abs(math.log2(c.micro_batch / max(limit / 8, 1))))
+        return Proposal(candidate=chosen, why=f"micro-batch {limit} did not fit")
+    frugal = min(left, key=lambda c: (not c.recompute, c.precision == "float32", c.micro_batch))
+    return Proposal(candidate=frugal, why="a program that may need less memory")
+
+
+def _fastest(state: PolicyState, promising: Sequence[tuple[Candidate, Prediction]]) -> Proposal | None:
+    """The candidate with most expected improvement per second, if any is likely enough to bring some."""
+    best = math.log(state.best_rate)
+
+    def score(pair: tuple[Candidate, Prediction]) -> float:
+        candidate, predicted = pair
+        chance = state.peaks.chance(candidate)
+        seconds = state.cost.seconds(candidate) + (1 - chance) * OUT_OF_MEMORY_S
+        return chance * predicted.expected_gain(best) / seconds if seconds > 0 else chance
+
+    likely = [p for p in promising if p[1].chance_above(best + math.log1p(WORTHWHILE)) >= STOP_CHANCE]
+    if not likely:
+        return None
+    candidate, predicted = max(likely, key=score)
+    return Proposal(candidate=candidate, why=_expectation(predicted))
+
+
+def _cheapest(
+    state: PolicyState, promising: Sequence[tuple[Candidate, Prediction]], memory_share: float
+) -> Proposal | None:
+    """The candidate most likely to lower the peak while it keeps enough of the best throughput."""
+    floor = math.log(memory_share * state.best_rate)
+    peaks = [r.peak_bytes for r in state.usable if r.peak_bytes and math.log(r.samples_per_s or 1e-9) >= floor]
+    if not peaks:
+        return None
+    now = min(peaks)
+
+    def score(pair: tuple[Candidate, Prediction]) -> float:
+        candidate, predicted = pair
+        expected = state.peaks.predict(candidate)
+        saving = 1 - expected.expected / now if expected else 0.0
+        return predicted.chance_above(floor) * saving / max(state.cost.seconds(candidate), 1e-9)
+
+    likely = [p for p in promising if p[1].chance_above(floor) >= STOP_CHANCE and _saves(state, p[0], now)]
+    if not likely:
+        return None
+    candidate, predicted = max(likely, key=score)
+    return Proposal(candidate=candidate, why=f"less memory, {_expectation(predicted)}")
+
+
+def _saves(state: PolicyState, candidate: Candidate, now: float) -> bool:
+    predicted = state.peaks.predict(candidate)
+    return predicted is not None and predicted.expected < (1 - WORTHWHILE) * now
+
+
+def _front(state: PolicyState, promising: Sequence[tuple[Candidate, Prediction]]) -> Open | None:
+    """Candidates that may extend the memory/throughput front: one standard deviation of luck would put them on it."""
+    known = [(r.peak_bytes, math.log(r.samples_per_s)) for r in state.usable if r.peak_bytes and r.samples_per_s]
+
+    def extends(candidate: Candidate, predicted: Prediction) -> bool:
+        peak = state.peaks.predict(candidate)
+        hoped = predicted.mean + predicted.sd - math.log1p(WORTHWHILE)
+        return peak is not None and not any(p <= peak.expected and rate >= hoped for p, rate in known)
+
+    found = tuple(c for c, predicted in promising if extends(c, predicted))
+    return Open(candidates=found, why="may extend the memory/throughput front") if found else None
+
+
+def _expectation(predicted: Prediction) -> str:
+    return f"expected {format_rate(math.exp(predicted.mean))} samples/s, give or take {100 * predicted.sd:.0f} %"
+
+
+def _nothing_left(state: PolicyState, objective: Objective) -> Stop:
+    what = {
+        "throughput": "improve the throughput by more than 1 %",
+        "memory": "lower the peak by more than 1 % at enough throughput",
+        "pareto": "extend the memory/throughput front",
+    }[objective]
+    too_large = sum(state.peaks.fits(c) is Fit.NO for c in state.remaining)
+    left_out = f"; {too_large} of them are predicted not to fit" if too_large else ""
+    return Stop(reason=f"none of the {len(state.remaining)} candidates left is likely to {what}{left_out}")
+
+
+def _nothing_completed(state: PolicyState) -> str:
+    if len(state.out_of_memory) == len(state.records):
+        return "nothing fits: even the smallest micro-batches ran out of memory"
+    return "no candidate completed, and those left differ too little from the failed ones to be worth running"

@@ -1,0 +1,123 @@
+"""What is known at one decision of the policy, computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from autotune.core.candidate import Candidate
+from autotune.core.memory_fit import Fit, PeakModel
+from autotune.core.outcome import State
+from autotune.core.pareto import usable
+from autotune.core.space import SearchSpace
+from autotune.core.throughput_model import Observation, ThroughputModel
+from autotune.core.trial import TrialRecord
+from autotune.core.trial_cost import CostModel, program
+
+SLOW_PROGRAM = 1.5  # a program this many times slower than the best, at its best size, is left alone
+SURE_ENOUGH = 0.85  # chance to fit that a trial needs
+GAMBLE = 0.40  # chance to fit that suffices while nothing has run out of memory yet
+FIRST_STEPS = 4  # accumulation steps of a first look
+FIRST_SIZE = 64  # and its micro-batch at most, unless that makes more than 32 steps
+
+_FAILED = (State.NON_FINITE, State.TIMED_OUT, State.CRASHED, State.INVALID)
+_BROKEN_AXES = ("precision", "jit_compile", "recompute", "execution")
+
+
+class PolicyState:
+    """Records, models and the candidates that are left.
+
+    Args:
+        space: what may be run.
+        records: trials so far.
+        pending: candidates that run elsewhere.
+        memory_limit_bytes: limit on the peak.
+    """
+
+    def __init__(
+        self,
+        space: SearchSpace,
+        records: tuple[TrialRecord, ...],
+        pending: tuple[Candidate, ...],
+        memory_limit_bytes: int | None,
+    ) -> None:
+        taken = {r.candidate for r in records} | set(pending)
+        self.space = space
+        self.records = records
+        self.remaining = [c for c in space.candidates() if c not in taken]
+        self.usable = [r for r in records if usable(r, memory_limit_bytes)]
+        self.out_of_memory = [r for r in records if r.state is State.OUT_OF_MEMORY]
+        self.peaks = PeakModel(records, memory_limit_bytes)
+        self.cost = CostModel(records)
+        self.best_rate = max((r.samples_per_s or 0.0 for r in self.usable), default=0.0)
+        self._pending = pending
+
+    @cached_property
+    def throughput(self) -> ThroughputModel:
+        """The throughput model; needs at least one timed trial."""
+        return ThroughputModel([_observation(r) for r in self.records if r.samples_per_s], self._pending)
+
+    def first_look(self, among: Sequence[Candidate]) -> Candidate:
+        """A moderate size of the first program that is left: small enough to fit, few enough steps to be quick."""
+        same = [c for c in among if program(c) == program(among[0])] if among[0].accumulation_steps > 1 else []
+        looped = same or [c for c in among if c.accumulation_steps > 1 and _plain(c) == _plain(among[0])] or list(among)
+        share = self.space.global_batch / self.space.replicas
+        target = min(share / FIRST_STEPS, max(FIRST_SIZE, share / 32))
+        return min(looped, key=lambda c: (abs(c.micro_batch - target), c.micro_batch))
+
+    def reference(self) -> Candidate | None:
+        """The plain full batch that results are compared with, if it is in the space."""
+        full = [c for c in self.space.candidates() if c.accumulation_steps == 1 and not c.jit_compile]
+        plain = [c for c in full if not c.recompute]
+        return min(plain, key=lambda c: c.precision not in (None, "float32"), default=None)
+
+    def promising(self, candidate: Candidate) -> bool:
+        """True where a candidate may fit and its program has not shown to be slow or broken."""
+        needed = SURE_ENOUGH if self.out_of_memory else GAMBLE
+        return (
+            self.peaks.fits(candidate) is not Fit.NO
+            and self.peaks.chance(candidate) >= needed
+            and not self.broken(candidate)
+            and not self._slow(candidate)
+        )
+
+    def broken(self, candidate: Candidate) -> bool:
+        """True where the program failed without ever completing, or a value of an axis failed in two programs."""
+        return program(candidate) in self._broken_programs or any(
+            (axis, getattr(candidate, axis)) in self._broken_values for axis in _BROKEN_AXES
+        )
+
+    def _slow(self, candidate: Candidate) -> bool:
+        rates = [r.samples_per_s or 0.0 for r in self.usable if program(r.candidate) == program(candidate)]
+        return bool(rates) and max(rates) * SLOW_PROGRAM < self.best_rate
+
+    @cached_property
+    def _broken_programs(self) -> set[tuple[object, ...]]:
+        completed = {program(r.candidate) for r in self.records if r.completed}
+        return {program(r.candidate) for r in self.records if r.state in _FAILED} - completed
+
+    @cached_property
+    def _broken_values(self) -> set[tuple[str, object]]:
+        broken = set()
+        for axis in _BROKEN_AXES:
+            completed = {getattr(r.candidate, axis) for r in self.records if r.completed}
+            for value in {getattr(r.candidate, axis) for r in self.records if r.state in _FAILED} - completed:
+                failed = {program(r.candidate) for r in self.records if r.state in _FAILED}
+                if completed and sum(_value(key, axis) == value for key in failed) >= 2:
+                    broken.add((axis, value))
+        return broken
+
+
+def _plain(candidate: Candidate) -> tuple[object, ...]:
+    return candidate.precision, candidate.jit_compile, candidate.recompute, candidate.initial_loss_scale
+
+
+def _value(key: tuple[object, ...], axis: str) -> object:
+    return key[("precision", "execution", "jit_compile", "recompute").index(axis)]
+
+
+def _observation(record: TrialRecord) -> Observation:
+    timing = record.outcome.throughput
+    assert timing is not None
+    noise = (timing.samples_per_s_high - timing.samples_per_s_low) / (2 * 1.96 * timing.samples_per_s)
+    return Observation(candidate=record.candidate, samples_per_s=timing.samples_per_s, noise=min(max(noise, 0.0), 0.1))

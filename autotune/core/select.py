@@ -1,0 +1,134 @@
+"""Which trial to choose, and the choice in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from autotune.core.outcome import State
+from autotune.core.pareto import usable
+from autotune.core.study import Objective
+from autotune.core.trial import TrialRecord
+from autotune.core.units import format_bytes, format_rate
+
+SURE_TIE = 0.01  # closer than this is a tie whatever the intervals say
+WIDEST_TIE = 0.02  # farther than this is no tie, even where the intervals are wide and overlap
+MEMORY_SHARE = 0.9  # of the best throughput that objective "memory" keeps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranked:
+    """A usable trial and its place.
+
+    Attributes:
+        record: the trial.
+        tie: trials with the same number are equal within what was measured; 0 holds the best.
+    """
+
+    record: TrialRecord
+    tie: int
+
+
+def select(
+    records: Iterable[TrialRecord],
+    objective: Objective = "throughput",
+    *,
+    memory_limit_bytes: int | None = None,
+    memory_share: float = MEMORY_SHARE,
+) -> tuple[Ranked, ...]:
+    """Ranks the usable trials, best first.
+
+    ``throughput`` (and ``pareto``, whose front is the result and whose choice is its fast end): by goodput; among
+    trials that tie with the best of their group the one with the lower peak comes first. ``memory``: those that keep
+    ``memory_share`` of the best goodput by peak, then the others by goodput.
+
+    Args:
+        records: any trials; those that did not complete within the limit are left out.
+        objective: what the choice is best at.
+        memory_limit_bytes: peaks above it are left out.
+        memory_share: share of the best goodput that ``memory`` keeps, 0 to 1.
+    """
+    fit = sorted((r for r in records if usable(r, memory_limit_bytes)), key=lambda r: (-_rate(r), r.number))
+    if not fit:
+        return ()
+    if objective == "memory":
+        enough = [r for r in fit if _rate(r) >= memory_share * _rate(fit[0])]
+        cheap_first = sorted(enough, key=lambda r: (_peak(r), -_rate(r), r.number))
+        rest = _by_throughput([r for r in fit if r not in enough], first_tie=len(cheap_first))
+        return (*(Ranked(record=r, tie=i) for i, r in enumerate(cheap_first)), *rest)
+    return _by_throughput(fit)
+
+
+def ties(a: TrialRecord, b: TrialRecord) -> bool:
+    """Returns True where two trials' throughputs cannot be told apart.
+
+    They lie within 1 % of each other, or within 2 % with overlapping 95 % intervals.
+    """
+    fast, slow = (a, b) if _rate(a) >= _rate(b) else (b, a)
+    gap = 1 - _rate(slow) / _rate(fast)
+    assert fast.outcome.throughput is not None and slow.outcome.throughput is not None
+    overlap = slow.outcome.throughput.samples_per_s_high >= fast.outcome.throughput.samples_per_s_low
+    return gap <= SURE_TIE or (gap <= WIDEST_TIE and overlap)
+
+
+def verdict(chosen: TrialRecord, records: Iterable[TrialRecord]) -> str:
+    """Returns the choice in one sentence, compared with one plain full batch where that was measured."""
+    everything = tuple(records)
+    what = chosen.candidate.describe()
+    reference = _full_batch(everything)
+    if reference is not None and reference.number == chosen.number:
+        others = sum(usable(r) for r in everything) - 1
+        return f"{what}: one plain full batch was the best of {others + 1} measured candidates, {_figures(chosen)}"
+    if reference is not None:
+        ratio = _rate(chosen) / _rate(reference)
+        sentence = f"{what}: {ratio:.2f}x the throughput of one full batch"
+        if chosen.peak_bytes and reference.peak_bytes:
+            sentence += f" at {100 * chosen.peak_bytes / reference.peak_bytes:.0f} % of its peak memory"
+        return sentence
+    return f"{what}: {_figures(chosen)}; {_why_no_reference(everything)}"
+
+
+def _why_no_reference(records: tuple[TrialRecord, ...]) -> str:
+    failed = [r for r in records if r.candidate.accumulation_steps == 1 and not r.completed]
+    if any(r.state is State.OUT_OF_MEMORY for r in failed):
+        needed = next((r.peak_bytes for r in failed if r.peak_bytes), None)
+        return "one full batch does not fit in memory" + (f" (it needs {format_bytes(needed)})" if needed else "")
+    if failed:
+        return f"one full batch did not complete ({failed[0].state})"
+    return "one full batch was not run"
+
+
+def _full_batch(records: tuple[TrialRecord, ...]) -> TrialRecord | None:
+    """The completed full batch that is plainest: not jitted, not recomputed, float32, earliest."""
+    full = [r for r in records if usable(r) and r.candidate.accumulation_steps == 1]
+    return min(full, key=_plainness, default=None)
+
+
+def _plainness(record: TrialRecord) -> tuple[bool, bool, bool, int]:
+    c = record.candidate
+    return bool(c.jit_compile), bool(c.recompute), c.precision not in (None, "float32"), record.number
+
+
+def _by_throughput(fastest_first: list[TrialRecord], first_tie: int = 0) -> tuple[Ranked, ...]:
+    ranked: list[Ranked] = []
+    rest = list(fastest_first)
+    tie = first_tie
+    while rest:
+        group = [r for r in rest if ties(rest[0], r)]
+        ranked += [Ranked(record=r, tie=tie) for r in sorted(group, key=lambda r: (_peak(r), -_rate(r), r.number))]
+        rest = [r for r in rest if r not in group]
+        tie += 1
+    return tuple(ranked)
+
+
+def _figures(record: TrialRecord) -> str:
+    peak = f" at a peak of {format_bytes(record.peak_bytes)}" if record.peak_bytes else ""
+    return f"{format_rate(record.samples_per_s)} samples/s{peak}"
+
+
+def _rate(record: TrialRecord) -> float:
+    return record.samples_per_s or 0.0
+
+
+def _peak(record: TrialRecord) -> float:
+    return record.peak_bytes if record.peak_bytes is not None else float("inf")
