@@ -59,8 +59,7 @@ class PolicyState:
 
     def first_look(self, among: Sequence[Candidate]) -> Candidate:
         """A moderate size of the first program that is left: small enough to fit, few enough steps to be quick."""
-        same = [c for c in among if program(c) == program(among[0])] if among[0].accumulation_steps > 1 else []
-        looped = same or [c for c in among if c.accumulation_steps > 1 and _plain(c) == _plain(among[0])] or list(among)
+        looped = [c for c in among if c.accumulation_steps > 1 and _plain(c) == _plain(among[0])] or list(among)
         share = self.space.global_batch / self.space.replicas
         target = min(share / FIRST_STEPS, max(FIRST_SIZE, share / 32))
         return min(looped, key=lambda c: (abs(c.micro_batch - target), c.micro_batch))

@@ -119,7 +119,7 @@ def build_space(
         axis_named(name)
     sizes = _sizes(global_batch // replicas, alignment, given.pop("micro_batch", ()), said.get("micro_batch"))
     ordered = [("micro_batch", sizes)]
-    ordered += [(a.name, tuple(given[a.name])) for a in all_axes() if a.name in given and given[a.name]]
+    ordered += [(a.name, tuple(given[a.name])) for a in all_axes() if given.get(a.name)]
     return SearchSpace(global_batch=global_batch, replicas=replicas, alignment=alignment, axes=tuple(ordered))
 
 
@@ -167,7 +167,7 @@ def _candidates(space: SearchSpace) -> tuple[Candidate, ...]:
         steps = -(-(space.global_batch // space.replicas) // size)
         seed = {"global_batch": space.global_batch, "micro_batch": size, "accumulation_steps": steps}
         for chosen in _branches(seed, space):
-            fields = {axis.name: chosen.get(axis.name) for axis in all_axes()}
+            fields: dict[str, Any] = {axis.name: chosen.get(axis.name) for axis in all_axes()}
             found[Candidate(global_batch=space.global_batch, replicas=space.replicas, **fields)] = None
     return tuple(found)
 

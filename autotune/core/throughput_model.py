@@ -1,10 +1,11 @@
 """Throughput of candidates that were not run, predicted from those that were: a mean with a standard deviation.
 
-An update takes about ``steps x (overhead + micro-batch x cost)``, so samples per second grow with the micro-batch m like
-``1 / (1 + h / m)``, where h is the size at which overhead and work are equal. What departs from that curve (caches, tiles,
-a program that suits the workload) is not known beforehand: it is treated as a Gaussian process over log throughput, whose
-covariance says how much two candidates have in common. Its standard deviations below are prior knowledge about training
-loops, taken from the table of executions in ``docs/search.md``, not from the landscapes that the search is judged by.
+An update takes about ``steps x (overhead + micro-batch x cost)``, so samples per second grow with the micro-batch m
+like ``1 / (1 + h / m)``, where h is the size at which overhead and work are equal. What departs from that curve
+(caches, tiles, a program that suits the workload) is not known beforehand: it is treated as a Gaussian process over log
+throughput, whose covariance says how much two candidates have in common. Its standard deviations below are prior
+knowledge about training loops, taken from the table of executions in ``docs/search.md``, not from the landscapes that
+the search is judged by.
 """
 
 from __future__ import annotations

@@ -40,8 +40,10 @@ def program(candidate: Candidate) -> tuple[object, ...]:
 
 
 def _relative(candidate: Candidate) -> float:
-    """Time against that of a plain trial. First calls took 1 to 6 s plain, 3 to 26 s jitted, up to 38 s unrolled and
-    jitted, growing with the number of copies."""
+    """Time against that of a plain trial.
+
+    First calls took 1 to 6 s plain, 3 to 26 s jitted, up to 38 s unrolled and jitted, growing with the copies.
+    """
     steps = candidate.accumulation_steps
     copies = steps if candidate.execution == "unrolled" else 1
     if candidate.jit_compile:
