@@ -1,0 +1,163 @@
+"""The parts of an update that every execution shares: one micro-batch's gradients, and what ends a window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from autotune.core.workload import Workload
+from autotune.training import flavour
+from autotune.training.gradients import all_finite, densify, squared_norm
+from autotune.training.loss_scale import LossScale
+from autotune.training.losses import BatchWeights, metric_sums, read_output, weighted
+from autotune.training.parts import Anatomy, extra_losses
+from autotune.training.result import Sums, UpdateResult
+
+
+class Engine:
+    """One model's update, as graph pieces. Holds no state of a window.
+
+    Args:
+        workload: the user's functions.
+        model: built under its policy.
+        optimizer: built.
+        anatomy: what :func:`autotune.training.parts.examine` saw.
+        scale: the loss scale.
+        batch_spec: specs of a batch ``[None, ...]``.
+
+    Attributes:
+        variables: Keras's trainable variables that receive updates, in the order of every gradient list here.
+        applied: int64 variable, updates applied.
+        skipped: int64 variable, updates skipped.
+    """
+
+    def __init__(
+        self, workload: Workload, model: Any, optimizer: Any, anatomy: Anatomy, scale: LossScale, batch_spec: Any
+    ) -> None:
+        self.workload = workload
+        self.model = model
+        self.optimizer = optimizer
+        self.anatomy = anatomy
+        self.scale = scale
+        self.variables = list(anatomy.trained)
+        self.applied = tf.Variable(0, dtype=tf.int64, trainable=False, name="updates_applied")
+        self.skipped = tf.Variable(0, dtype=tf.int64, trainable=False, name="updates_skipped")
+        self._raw = [flavour.raw(variable) for variable in self.variables]
+        self._weights = BatchWeights(workload.loss, model, batch_spec) if anatomy.has_weights else None
+        if self._weights is not None and not self._weights.exact and anatomy.has_extra:
+            raise ValueError(
+                "the loss function's weights depend on the model's variables while the model has regularisation "
+                "losses, so their proportion cannot be kept; compute the weights from the batch alone"
+            )
+
+    @property
+    def knows_weight(self) -> bool:
+        """Whether a window's total weight must be computed before its first backward pass."""
+        return self._weights is not None and self._weights.exact
+
+    @property
+    def needs_unscaling(self) -> bool:
+        """Whether accumulated gradients differ from the mean's by a factor."""
+        return self.scale.enabled or (self._weights is not None and not self._weights.exact)
+
+    def total_weight(self, batch: Any, mask: Any) -> Any:
+        """Total weight of one micro-batch from the batch alone; only where ``knows_weight``."""
+        assert self._weights is not None
+        return self._weights.total(batch, mask)
+
+    def no_sums(self) -> Sums:
+        """The empty sum that a window starts from."""
+        zero = tf.constant(0.0)
+        return Sums(zero, zero, zero, zero, dict.fromkeys(self.anatomy.metric_names, (zero, zero)))
+
+    def no_gradients(self) -> list[Any]:
+        """float32 zeros, one accumulator per variable."""
+        return [tf.zeros(value.shape, tf.float32) for value in self._raw]
+
+    def micro_gradients(self, batch: Any, rows: Any, window: Any, reference: Any, mask: Any) -> tuple[list[Any], Sums]:
+        """Forward and backward pass of one micro-batch.
+
+        Args:
+            batch: the micro-batch.
+            rows: real samples in it, int32 scalar.
+            window: real samples of the window, int32 scalar.
+            reference: the window's total weight where known beforehand, else None.
+            mask: float32 ``[rows]``, 0 for padding rows, or None.
+
+        Returns:
+            (gradients of loss / reference * scale, as the tape gave them: dense, sparse or None; this micro-batch's
+            sums).
+        """
+        share = tf.cast(rows, tf.float32) / tf.cast(window, tf.float32)
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(self._raw)
+            output = read_output(self.workload.loss(self.model, batch))
+            loss, weight = weighted(output.losses, output.weights, mask)
+            extra = extra_losses(self.workload, self.model) if self.anatomy.has_extra else None
+            if reference is None:  # as many losses per sample in each micro-batch: the mean over the window
+                per_sample = tf.cast(tf.size(output.losses) // tf.maximum(tf.shape(output.losses)[0], 1), tf.float32)
+                reference = per_sample * tf.cast(window, tf.float32)
+            objective = tf.math.divide_no_nan(loss, reference)
+            if extra is not None:
+                objective += extra * share
+            if self.scale.enabled:
+                objective *= self.scale.current()
+        gradients = tape.gradient(objective, self._raw)
+        zero = tf.constant(0.0)
+        sums = Sums(
+            loss=loss,
+            weight=weight,
+            extra=zero if extra is None else extra * share,
+            reference=reference,
+            metrics=metric_sums(output, mask, share),
+        )
+        return gradients, sums
+
+    def snapshot(self) -> list[Any]:
+        """What the forward pass may spoil (BatchNorm's statistics), as it is before the window."""
+        return [tf.identity(variable.read_value()) for variable in self.anatomy.written]
+
+    def finish(self, gradients: Sequence[Any], sums: Sums, snapshot: Sequence[Any], window: Any) -> UpdateResult:
+        """Ends a window: unscale once, one finite check, apply or put everything back, move the scale.
+
+        Args:
+            gradients: accumulated, one per variable; None where a variable has none.
+            sums: of the whole window.
+            snapshot: what ``snapshot`` returned before the window.
+            window: real samples, int32 scalar.
+        """
+        pairs = [(densify(g), v) for g, v in zip(gradients, self.variables, strict=True) if g is not None]
+        if not pairs:
+            raise ValueError(
+                "no trainable variable receives a gradient; the loss does not depend on the model's variables"
+            )
+        dense = [gradient for gradient, _ in pairs]
+        scale = self.scale.current()
+        if self.needs_unscaling:
+            factor = tf.math.divide_no_nan(sums.reference, sums.weight) / scale
+            dense = [gradient * factor for gradient in dense]
+        squared = squared_norm(dense)
+        finite = all_finite(dense, squared)
+
+        def apply() -> Any:
+            typed = [tf.cast(g, flavour.raw(v).dtype) for g, (_, v) in zip(dense, pairs, strict=True)]
+            flavour.apply_gradients(self.optimizer, typed, [variable for _, variable in pairs])
+            return self.applied.assign_add(1)
+
+        def skip() -> Any:
+            for variable, old in zip(self.anatomy.written, snapshot, strict=True):
+                variable.assign(old)
+            return self.skipped.assign_add(1)
+
+        tf.cond(finite, apply, skip)
+        self.scale.move(finite)
+        return UpdateResult(
+            loss=tf.math.divide_no_nan(sums.loss, sums.weight) + sums.extra,
+            applied=finite,
+            loss_scale=scale,
+            samples=window,
+            grad_norm=tf.sqrt(squared),
+            metrics={name: tf.math.divide_no_nan(*pair) for name, pair in sums.metrics.items()},
+        )

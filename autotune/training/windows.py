@@ -1,0 +1,232 @@
+"""Input: global batches ("windows") cut from a data set of single samples, exactly, tail included."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from autotune.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """One global batch (on one worker: its replicas' share), ready for an update.
+
+    Attributes:
+        batch: structure of tensors ``[rows, ...]``; rows beyond ``samples`` are copies of real samples at weight 0.
+        samples: real samples.
+        counted: ``samples`` as an int32 scalar tensor.
+    """
+
+    batch: Any
+    samples: int
+    counted: Any
+
+
+def make_window(batch: Any, samples: int) -> Window:
+    """A window of a batch whose first ``samples`` rows are real."""
+    return Window(batch=batch, samples=samples, counted=tf.constant(samples, tf.int32))
+
+
+def check_elements(dataset: Any) -> Any:
+    """Returns the specs of a data set of single samples.
+
+    Raises:
+        UsageError: the data set is not one whose samples can be cut into windows, with the mend.
+    """
+    if not isinstance(dataset, tf.data.Dataset):
+        raise UsageError(f"dataset() returned {type(dataset).__name__}; return a tf.data.Dataset of single samples")
+    for spec in tf.nest.flatten(dataset.element_spec):
+        if not isinstance(spec, tf.TensorSpec):
+            raise UsageError(
+                f"dataset() yields {type(spec).__name__.removesuffix('Spec')} values; yield dense tensors (of variable "
+                "length where needed: workload.pad pads them)"
+            )
+        if spec.shape.rank is None:
+            raise UsageError(
+                "dataset() yields tensors of unknown rank; set their shape, with None for variable lengths"
+            )
+    return dataset.element_spec
+
+
+def is_ragged(spec: Any) -> bool:
+    """Whether samples of this spec vary in length."""
+    return any(not item.shape.is_fully_defined() for item in tf.nest.flatten(spec))
+
+
+def pad_values(spec: Any, pad: Any) -> Any:
+    """The padding value of each component, as scalar tensors of its dtype."""
+    flat = tf.nest.flatten(spec)
+    given = tf.nest.flatten(pad)
+    if len(given) == 1:
+        given = given * len(flat)
+    if len(given) != len(flat):
+        raise UsageError(f"workload.pad has {len(given)} values for {len(flat)} components; give one, or one for each")
+    values = [
+        tf.constant("" if value == 0 else value) if item.dtype == tf.string else tf.cast(value, item.dtype)
+        for item, value in zip(flat, given, strict=True)
+    ]
+    return tf.nest.pack_sequence_as(spec, values)
+
+
+_BUCKETS = sorted({1, 2, *(2**k for k in range(2, 40)), *(3 * 2**k for k in range(38))})
+
+
+def bucket_length(length: Any) -> Any:
+    """The smallest of 1, 2, 3, 4, 6, 8, 12, 16, 24 ... that holds ``length``; at most a third of it is padding.
+
+    XLA compiles once per shape: buckets bound how often.
+
+    Args:
+        length: int64 scalar.
+    """
+    buckets = tf.constant(_BUCKETS, tf.int64)
+    return tf.reduce_min(tf.where(buckets >= length, buckets, buckets[-1]))
+
+
+def pad_lengths(batch: Any, sample_spec: Any, values: Any) -> Any:
+    """Pads the variable dimensions of a batch to their bucket."""
+
+    def one(tensor: Any, spec: Any, value: Any) -> Any:
+        if spec.shape.is_fully_defined():
+            return tensor
+        shape = tf.shape(tensor, tf.int64)
+        amounts = [tf.constant([0, 0], tf.int64)]
+        for axis, size in enumerate(spec.shape, start=1):
+            extra = tf.constant(0, tf.int64) if size is not None else bucket_length(shape[axis]) - shape[axis]
+            amounts.append(tf.stack([tf.constant(0, tf.int64), extra]))
+        padded = tf.pad(tensor, tf.stack(amounts), constant_values=value)
+        padded.set_shape([None, *spec.shape])
+        return padded
+
+    return tf.nest.map_structure(one, batch, sample_spec, values)
+
+
+def pad_rows(batch: Any, rows: int) -> Any:
+    """Brings a batch to ``rows`` rows by repeating its own samples (zeros could give NaN; copies cannot)."""
+    count = tf.shape(tf.nest.flatten(batch)[0])[0]
+
+    def fill() -> Any:
+        index = tf.range(rows) % tf.maximum(count, 1)
+        return tf.nest.map_structure(lambda tensor: tf.gather(tensor, index), batch)
+
+    filled = tf.cond(tf.logical_or(count >= rows, count == 0), lambda: batch, fill)
+    return tf.nest.map_structure(lambda tensor: tf.ensure_shape(tensor, [None, *tensor.shape[1:]]), filled)
+
+
+class Windows:
+    """The stream of windows: epochs without end, each closed by an empty window that marks where it ended.
+
+    Args:
+        dataset: single samples.
+        samples: samples of a full window.
+        rows: rows a window is padded to, or None to leave windows as long as they are.
+        drop_tail: leave out the window that is not full, at the end of an epoch.
+        pad: padding value of variable-length data.
+        bucketed: pad lengths to buckets, not just to the window's longest.
+    """
+
+    def __init__(
+        self, dataset: Any, *, samples: int, rows: int | None, drop_tail: bool, pad: Any, bucketed: bool
+    ) -> None:
+        self.spec = check_elements(dataset)
+        self.ragged = is_ragged(self.spec)
+        self._dataset = dataset
+        self._samples = samples
+        self._rows = rows
+        self._drop_tail = drop_tail
+        self._values = pad_values(self.spec, pad)
+        self._bucketed = bucketed and self.ragged
+        self._iterator: Any = None
+        self.wait_s = 0.0
+
+    @property
+    def batch_spec(self) -> Any:
+        """Specs of a window's tensors: ``[None, ...]``."""
+        return tf.nest.map_structure(lambda item: tf.TensorSpec([None, *item.shape], item.dtype), self.spec)
+
+    def batches(self, dataset: Any, samples: int, *, drop_tail: bool) -> Any:
+        """Windows of a data set as (batch, samples), without prefetching."""
+        if self.ragged:
+            batched = dataset.padded_batch(samples, padding_values=self._values, drop_remainder=drop_tail)
+        else:
+            batched = dataset.batch(samples, drop_remainder=drop_tail)
+        unpacked = type(self.spec) is tuple  # what Dataset.map unpacks into arguments
+
+        @tf.autograph.experimental.do_not_convert
+        def finish(*components: Any) -> Any:
+            batch = components if unpacked else components[0]
+            count = tf.shape(tf.nest.flatten(batch)[0])[0]
+            if self._bucketed:
+                batch = pad_lengths(batch, self.spec, self._values)
+            if self._rows is not None:
+                batch = pad_rows(batch, self._rows)
+            return batch, count
+
+        return batched.map(finish)
+
+    def stream(self) -> Any:
+        """The endless data set of windows, with an empty one after each epoch."""
+        empty = tf.nest.map_structure(
+            lambda item: tf.zeros([0, *[size or 0 for size in item.shape]], item.dtype), self.spec
+        )
+        end = tf.data.Dataset.from_tensors((empty, tf.constant(0)))
+        epoch = self.batches(self._dataset, self._samples, drop_tail=self._drop_tail).concatenate(end)
+        return epoch.repeat().prefetch(2)
+
+    @property
+    def iterator(self) -> Any:
+        """The position in the stream; ``tf.train.Checkpoint`` saves it."""
+        if self._iterator is None:
+            self._iterator = iter(self.stream())
+        return self._iterator
+
+    def take(self) -> Window:
+        """The next window; an empty one (0 samples) marks the end of an epoch."""
+        begin = time.perf_counter()
+        batch, count = next(self.iterator)
+        self.wait_s += time.perf_counter() - begin
+        return make_window(batch, int(count))
+
+    def prepare(
+        self, samples: int, longest: Callable[[], Any] | None, limit: int = 10_000
+    ) -> tuple[Window, str | None]:
+        """A window of ``samples`` samples that stays in memory, for measuring without an input pipeline.
+
+        Args:
+            samples: real samples of the window.
+            longest: the workload's own answer to what its longest sample is.
+            limit: how many samples to look at for the longest, where lengths vary and ``longest`` is None.
+
+        Returns:
+            (window, a sentence saying which sample shape was used or None where all are alike).
+        """
+        source, note = self._dataset, None
+        if longest is not None:
+            sample = longest()
+            tf.nest.assert_same_structure(sample, self.spec)
+            note = f"sized with workload.longest(): {_shapes(sample)}"
+            source = tf.data.Dataset.from_tensors(self._as_sample(sample))
+        elif self.ragged:
+            sample = max(self._dataset.take(limit), key=_elements, default=None)
+            if sample is not None:
+                note = f"sized with the longest of the first {limit} samples: {_shapes(sample)}"
+                source = tf.data.Dataset.from_tensors(self._as_sample(sample))
+        for batch, count in self.batches(source.repeat(), samples, drop_tail=True).take(1):
+            return make_window(batch, int(count)), note
+        raise UsageError("dataset() is empty")
+
+    def _as_sample(self, sample: Any) -> Any:
+        return tf.nest.map_structure(lambda value, item: tf.cast(value, item.dtype), sample, self.spec)
+
+
+def _elements(sample: Any) -> int:
+    return sum(int(tf.size(item)) for item in tf.nest.flatten(sample))
+
+
+def _shapes(sample: Any) -> str:
+    return ", ".join(str(tuple(tf.convert_to_tensor(item).shape)) for item in tf.nest.flatten(sample))
