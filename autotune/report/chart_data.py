@@ -1,0 +1,247 @@
+"""What the charts show, as plain values: computed here, drawn in ``charts``."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Literal
+
+from autotune.core.candidate import Candidate
+from autotune.core.memory_fit import fit_line
+from autotune.core.study import Study
+from autotune.core.trial import TrialRecord
+
+Role = Literal["chosen", "front", "other", "over limit"]
+
+# Longer idle gaps (the study was resumed later) are shown as this many seconds and marked.
+_LONGEST_GAP_S = 30.0
+_SHOWN_GAP_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TradeOffPoint:
+    """One measured trial: throughput in samples/s with its 95 % interval, peak in bytes."""
+
+    trial: int
+    label: str
+    precision: str
+    samples_per_s: float
+    low: float
+    high: float
+    peak_bytes: int
+    role: Role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TradeOff:
+    """Memory against throughput.
+
+    Attributes:
+        points: trials of which both were measured.
+        front: (peak bytes, samples/s) of the Pareto trials, smallest peak first.
+        limit_bytes: the memory limit of the job.
+        unplaced: trials that completed without a measured peak.
+        failed: trials that did not complete, by state.
+    """
+
+    points: tuple[TradeOffPoint, ...]
+    front: tuple[tuple[int, float], ...]
+    limit_bytes: int | None
+    unplaced: int
+    failed: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalingPoint:
+    """One completed trial against its micro-batch; ``program`` names what else the candidate is made of."""
+
+    trial: int
+    program: str
+    micro_batch: int
+    samples_per_s: float
+    low: float
+    high: float
+    peak_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeakLine:
+    """The line fitted to a program's peaks: bytes at its smallest and largest micro-batch."""
+
+    program: str
+    points: int
+    start: tuple[int, float]
+    end: tuple[int, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossScalePoint:
+    """One float16 trial: where its loss scale started and ended, and the share of updates skipped, 0 to 1."""
+
+    trial: int
+    label: str
+    initial_loss_scale: float
+    final_loss_scale: float | None
+    updates_skipped: int
+    updates_measured: int
+    skipped_share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimelineBar:
+    """One phase of one trial, in seconds since the first trial started."""
+
+    trial: int
+    state: str
+    phase: str
+    start_s: float
+    end_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """All phases, and where the study stood still for long (seconds on the same axis)."""
+
+    bars: tuple[TimelineBar, ...]
+    pauses: tuple[float, ...]
+
+
+def trade_off(study: Study) -> TradeOff:
+    """Returns memory against throughput."""
+    limit = study.job.memory_limit_bytes
+    points = []
+    unplaced = 0
+    for record in study.records:
+        measured, peak = record.outcome.throughput, record.peak_bytes
+        over = limit is not None and peak is not None and peak > limit
+        if measured is None or not (record.completed or over):
+            continue
+        if peak is None:
+            unplaced += 1
+            continue
+        points.append(
+            TradeOffPoint(
+                trial=record.number,
+                label=record.candidate.describe(),
+                precision=record.candidate.precision or "as written",
+                samples_per_s=measured.samples_per_s,
+                low=measured.samples_per_s_low,
+                high=measured.samples_per_s_high,
+                peak_bytes=peak,
+                role=_role(study, record, over),
+            )
+        )
+    front = sorted((p.peak_bytes, p.samples_per_s) for p in points if p.trial in study.pareto)
+    failed: dict[str, int] = {}
+    for record in study.records:
+        if not record.completed:
+            failed[str(record.state)] = failed.get(str(record.state), 0) + 1
+    return TradeOff(points=tuple(points), front=tuple(front), limit_bytes=limit, unplaced=unplaced, failed=failed)
+
+
+def _role(study: Study, record: TrialRecord, over: bool) -> Role:
+    if over:
+        return "over limit"
+    if record.number == study.chosen:
+        return "chosen"
+    return "front" if record.number in study.pareto else "other"
+
+
+def scaling(study: Study) -> tuple[ScalingPoint, ...]:
+    """Returns throughput and peak of the completed trials against their micro-batch."""
+    return tuple(
+        ScalingPoint(
+            trial=record.number,
+            program=program_name(record.candidate),
+            micro_batch=record.candidate.micro_batch,
+            samples_per_s=measured.samples_per_s,
+            low=measured.samples_per_s_low,
+            high=measured.samples_per_s_high,
+            peak_bytes=record.peak_bytes,
+        )
+        for record in study.records
+        if record.completed and (measured := record.outcome.throughput) is not None
+    )
+
+
+def program_name(candidate: Candidate) -> str:
+    """Returns what a candidate is beside its sizes: ``float16 fused jit``."""
+    parts = [
+        (candidate.precision or "").removeprefix("mixed_"),
+        candidate.execution or "",
+        "jit" if candidate.jit_compile else "",
+        "recompute" if candidate.recompute else "",
+    ]
+    return " ".join(filter(None, parts)) or "as written"
+
+
+def peak_lines(study: Study) -> tuple[PeakLine, ...]:
+    """Returns a line for every program with peaks at three micro-batches or more: through two, any line is exact."""
+    points = sorted(scaling(study), key=lambda p: (p.program, p.micro_batch))
+    lines = []
+    for program, members in itertools.groupby(points, key=lambda p: p.program):
+        measured = [(p.micro_batch, float(p.peak_bytes)) for p in members if p.peak_bytes]
+        if len({size for size, _ in measured}) < 3:
+            continue
+        line = fit_line(measured)
+        lines.append(
+            PeakLine(
+                program=program,
+                points=len(measured),
+                start=(line.smallest, line.at(line.smallest)),
+                end=(line.largest, line.at(line.largest)),
+            )
+        )
+    return tuple(lines)
+
+
+def loss_scales(study: Study) -> tuple[LossScalePoint, ...]:
+    """Returns the trials with an initial loss scale whose updates were counted."""
+    return tuple(
+        LossScalePoint(
+            trial=record.number,
+            label=record.candidate.describe(),
+            initial_loss_scale=record.candidate.initial_loss_scale,
+            final_loss_scale=record.outcome.final_loss_scale,
+            updates_skipped=measured.updates_skipped,
+            updates_measured=measured.updates_measured,
+            skipped_share=measured.updates_skipped / measured.updates_measured,
+        )
+        for record in study.records
+        if record.candidate.initial_loss_scale is not None
+        and (measured := record.outcome.throughput) is not None
+        and measured.updates_measured
+    )
+
+
+def timeline(study: Study) -> Timeline:
+    """Returns the phases of all trials on one time axis; time that no phase accounts for is ``other``."""
+    bars: list[TimelineBar] = []
+    pauses: list[float] = []
+    cut_out = 0.0  # idle seconds left out so far
+    records = sorted(study.records, key=lambda r: (r.started_unix, r.number))
+    busy_until = records[0].started_unix if records else 0.0
+    origin = busy_until
+    for record in records:
+        idle = record.started_unix - busy_until
+        if idle > _LONGEST_GAP_S:
+            pauses.append(busy_until - origin - cut_out + _SHOWN_GAP_S / 2)
+            cut_out += idle - _SHOWN_GAP_S
+        bars += _trial_bars(record, record.started_unix - origin - cut_out)
+        busy_until = max(busy_until, record.started_unix + record.wall_s)
+    return Timeline(bars=tuple(bars), pauses=tuple(pauses))
+
+
+def _trial_bars(record: TrialRecord, start_s: float) -> list[TimelineBar]:
+    known = sum(record.outcome.phases.values())
+    phases = [*record.outcome.phases.items(), ("other", record.wall_s - known)]
+    bars = []
+    for phase, seconds in phases:
+        if seconds > 0:
+            bars.append(
+                TimelineBar(
+                    trial=record.number, state=str(record.state), phase=phase, start_s=start_s, end_s=start_s + seconds
+                )
+            )
+            start_s += seconds
+    return bars

@@ -1,0 +1,50 @@
+"""The study as pandas tables with nullable dtypes: what was not measured is ``NA``, whole numbers stay whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from autotune.core.study import Study
+from autotune.core.trial import TrialRecord
+from autotune.report.accumulation import ACCUMULATION_COLUMNS, accumulation_cells, accumulation_rows
+from autotune.report.columns import TRIAL_COLUMNS, Column, trial_columns
+
+
+def trials_frame(study: Study) -> pd.DataFrame:
+    """Returns all trials, one row each in order of their numbers (columns: ``docs/columns.md``)."""
+    return _trials(study, study.records)
+
+
+def pareto_frame(study: Study) -> pd.DataFrame:
+    """Returns the trials on the memory/throughput front, smallest peak first; columns as in :func:`trials_frame`."""
+    front = [record for record in study.records if record.number in study.pareto]
+    return _trials(study, sorted(front, key=lambda r: (r.peak_bytes or 0, r.number)))
+
+
+def accumulation_frame(study: Study) -> pd.DataFrame:
+    """Returns one row per precision and number of accumulation steps, relative to no accumulation."""
+    return build_frame(ACCUMULATION_COLUMNS, [accumulation_cells(row) for row in accumulation_rows(study)])
+
+
+def build_frame(columns: Sequence[Column], rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
+    """Returns ``rows`` as a table with exactly ``columns``, in their order and with their dtypes."""
+    kept = list(rows)
+    return pd.DataFrame({c.name: pd.array([row[c.name] for row in kept], dtype=c.dtype) for c in columns})
+
+
+def read_trials_csv(path: str | Path) -> pd.DataFrame:
+    """Reads ``trials.csv`` or ``pareto.csv`` back, equal to the table it was written from."""
+    header = pd.read_csv(path, nrows=0).columns
+    known = {column.name: str(column.dtype) for column in TRIAL_COLUMNS}
+    # Columns beyond the fixed ones are phases, in seconds.
+    dtypes: Any = {name: known.get(name, "Float64") for name in header}
+    return pd.read_csv(path, dtype=dtypes, float_precision="round_trip", keep_default_na=False, na_values=[""])
+
+
+def _trials(study: Study, records: Sequence[TrialRecord]) -> pd.DataFrame:
+    columns = trial_columns(study)
+    return build_frame(columns, [{c.name: c.read(study, record) for c in columns} for record in records])
