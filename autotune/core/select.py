@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from autotune.core.outcome import State
-from autotune.core.pareto import usable
+from autotune.core.pareto import knee, usable
 from autotune.core.study import Objective
 from autotune.core.trial import TrialRecord
 from autotune.core.units import format_bytes, format_rate
 
 SURE_TIE = 0.01  # closer than this is a tie whatever the intervals say
 WIDEST_TIE = 0.02  # farther than this is no tie, even where the intervals are wide and overlap
-MEMORY_SHARE = 0.9  # of the best throughput that objective "memory" keeps
+MEMORY_SHARE = 0.95  # of the best throughput that objective "memory" keeps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +38,9 @@ def select(
 ) -> tuple[Ranked, ...]:
     """Ranks the usable trials, best first.
 
-    ``throughput`` (and ``pareto``, whose front is the result and whose choice is its fast end): by goodput; among
-    trials that tie with the best of their group the one with the lower peak comes first. ``memory``: those that keep
-    ``memory_share`` of the best goodput by peak, then the others by goodput.
+    ``throughput``: by goodput; among trials that tie with the best of their group the one with the lower peak comes
+    first. ``memory``: those that keep ``memory_share`` of the best goodput by peak, then the others by goodput.
+    ``pareto``: the knee of the memory/throughput front, then the others by goodput.
 
     Args:
         records: any trials; those that did not complete within the limit are left out.
@@ -56,6 +56,9 @@ def select(
         cheap_first = sorted(enough, key=lambda r: (_peak(r), -_rate(r), r.number))
         rest = _by_throughput([r for r in fit if r not in enough], first_tie=len(cheap_first))
         return (*(Ranked(record=r, tie=i) for i, r in enumerate(cheap_first)), *rest)
+    if objective == "pareto":
+        middle = next((r for r in fit if r.number == knee(fit)), fit[0])
+        return Ranked(record=middle, tie=0), *_by_throughput([r for r in fit if r is not middle], first_tie=1)
     return _by_throughput(fit)
 
 

@@ -19,10 +19,10 @@ from autotune.core.candidate import Candidate
 # Prior standard deviations of log throughput (0.1 is about 10 %).
 LEVEL = 1.0  # of everything
 PRECISION = 0.35
-JIT = 0.20
+JIT = 0.18
 RECOMPUTE = 0.10
 EXECUTION = 0.12
-PROGRAM = 0.22  # of one combination: XLA on a convolution in a loop is no sum of two effects
+PROGRAM = 0.28  # of one combination: XLA on a convolution in a loop is no sum of two effects
 LOSS_SCALE = 0.02  # skipped updates
 SIZE = 0.12  # departure from the curve, shared by all programs
 SIZE_IN_PROGRAM = 0.06  # departure of one program
@@ -30,8 +30,10 @@ SIZE_OCTAVES = 2.0  # correlation length over the micro-batch, in factors of two
 RECOMPUTE_COST = math.log(0.85)  # prior mean: a recomputed forward pass
 REPEAT = 0.006  # the same candidate in a fresh process
 
+USUAL_HALF_SIZE = 4.0
+HALF_SIZE_OCTAVES = 2.0  # standard deviation of its logarithm, in factors of two
 HALF_SIZES = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
-SLOWEST = math.log(3.0)  # below a third of the best it is slow, and how slow must not bend the rest
+SLOWEST = math.log(2.0)  # at less than half of what the curve says it is slow; how slow must not bend the rest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +81,7 @@ class ThroughputModel:
     def __init__(self, observations: Iterable[Observation], pending: Iterable[Candidate] = ()) -> None:
         seen = tuple(observations)
         self._top = max(math.log(o.samples_per_s) for o in seen)
-        logs = [max(math.log(o.samples_per_s) - self._top, -SLOWEST) for o in seen]
+        logs = [math.log(o.samples_per_s) - self._top for o in seen]
         noise = [o.noise**2 + REPEAT**2 for o in seen]
         known = [o.candidate for o in seen]
         posteriors = [_Posterior(known, logs, noise, half) for half in HALF_SIZES]
@@ -109,6 +111,8 @@ class _Posterior:
         self.half_size = half_size
         self._known = known
         residuals = [y - _prior_mean(c, half_size) for c, y in zip(known, logs, strict=True)]
+        slowest = max(residuals) - SLOWEST
+        residuals = [max(r, slowest) for r in residuals]
         covariance = [[_covariance(a, b) for b in known] for a in known]
         for i, variance in enumerate(noise):
             covariance[i][i] += variance
@@ -117,8 +121,9 @@ class _Posterior:
         self._weights = _backward(self._factor, half_solved)
         fit = sum(v * v for v in half_solved) / 2
         volume = sum(math.log(self._factor[i][i]) for i in range(len(known)))
-        # A large half-size is the rarer case; the measurements can outvote this within two or three points.
-        self.evidence = -fit - volume - 0.05 * math.log1p(half_size)
+        # Most loops have half-sizes of a few samples; two or three points outvote this.
+        surprise = math.log2(max(half_size, 0.25) / USUAL_HALF_SIZE) / HALF_SIZE_OCTAVES
+        self.evidence = -fit - volume - surprise**2 / 2
 
     def predict(self, candidate: Candidate) -> tuple[float, float]:
         """Mean and variance at ``candidate``, relative to the best measured one."""
@@ -144,7 +149,7 @@ def _covariance(a: Candidate, b: Candidate) -> float:
     single = a.accumulation_steps == 1 and b.accumulation_steps == 1
     shared += EXECUTION**2 * (same_execution or single)
     same_program = same_base and (same_execution or single)
-    shared += PROGRAM**2 * (0.5 * same_base + 0.5 * same_program)
+    shared += PROGRAM**2 * same_program
     shared += LOSS_SCALE**2 * (a.initial_loss_scale == b.initial_loss_scale)
     distance = math.sqrt(3) * abs(math.log2(a.micro_batch / b.micro_batch)) / SIZE_OCTAVES
     near = (1 + distance) * math.exp(-distance)  # Matern 3/2: smooth from size to size, free over octaves
