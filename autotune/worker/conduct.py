@@ -1,0 +1,124 @@
+"""One trial pass, from loaded user code to outcome: conditions, build, run, check, judge."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Sequence
+from typing import Protocol
+
+from autotune.core.outcome import Memory, Outcome, State, Throughput
+from autotune.core.trial import PassKind, TrialSpec
+from autotune.core.units import format_bytes
+from autotune.worker.asked import check_samples
+from autotune.worker.loops import Loop, Update
+from autotune.worker.meters import Meter
+from autotune.worker.meters.host import HostMeter, give_freed_memory_back
+from autotune.worker.phases import Phases
+from autotune.worker.timing import Stopwatch, throughput, time_updates
+
+
+class Subject(Protocol):
+    """What is tried: the user's workload under our loop, or a loop of their own.
+
+    Attributes:
+        input_bytes: device memory that the data set itself takes, None where unknown.
+    """
+
+    input_bytes: int | None
+
+    def build(self, kind: PassKind) -> Loop:
+        """Builds the loop as the candidate asks."""
+
+    def exercise(self, windows: int) -> list[Update]:
+        """Runs what peaks: full windows, the tail window, evaluation and a checkpoint, as far as the loop has them."""
+
+    def effective(self) -> tuple[dict[str, str], list[str]]:
+        """Reads back what took effect, with warnings; raises ``NotAsAskedError`` where it is not what was asked."""
+
+
+def conduct(subject: Subject, kind: PassKind, spec: TrialSpec, phases: Phases) -> Outcome:
+    """Runs one pass.
+
+    Raises:
+        Exception: whatever the user's code or TensorFlow raises, and the refusals of ``asked`` and ``timing``.
+    """
+    meters, warnings = _conditions(kind, spec)
+    with phases("build"):
+        loop = subject.build(kind)
+    rate, updates = None, []
+    if kind != "memory":
+        stopwatch = Stopwatch(loop, global_batch=spec.candidate.global_batch, clock=time.perf_counter)
+        timing = time_updates(stopwatch, spec.plan, phases)
+        updates = stopwatch.updates
+        rate = throughput(timing, global_batch=spec.candidate.global_batch)
+    memory = None
+    if kind != "timing":
+        with phases("exercise"):
+            updates = updates + subject.exercise(spec.plan.memory_windows)
+            loop.synchronize()
+        memory = _read(meters, subject.input_bytes)
+    effective, more = subject.effective()
+    check_samples(spec.candidate, updates)
+    state, reason = _judge(kind, spec, updates, rate, memory)
+    return Outcome(
+        state=state,
+        reason=reason,
+        throughput=rate,
+        memory=memory,
+        effective=effective,
+        final_loss_scale=next((u.loss_scale for u in reversed(updates) if u.loss_scale is not None), None),
+        warnings=(*warnings, *more),
+    )
+
+
+def _conditions(kind: PassKind, spec: TrialSpec) -> tuple[list[Meter], list[str]]:
+    """Brings the process into the conditions of its pass; the first meter's peak is held to the limit."""
+    if kind == "timing":
+        return [], []
+    meters: list[Meter] = [HostMeter()]
+    warnings: list[str] = []
+    on_gpu = spec.device.kind == "gpu"
+    if "tensorflow" in sys.modules and not {"torch", "jax"} & set(sys.modules):
+        from autotune.worker import runtime
+        from autotune.worker.meters.tf_allocator import TfAllocatorMeter
+
+        limit = spec.memory_limit_bytes
+        warnings = runtime.limit_gpu(limit) if on_gpu else runtime.settle_cpu(limit, spec.device.memory_usable_bytes)
+        meters.insert(0, TfAllocatorMeter("GPU:0" if on_gpu else "CPU:0"))
+    elif not on_gpu:
+        give_freed_memory_back()
+    for meter in meters:
+        meter.start()
+    return meters, warnings
+
+
+def _read(meters: Sequence[Meter], input_bytes: int | None) -> Memory:
+    peaks = {meter.source: meter.peak_bytes() for meter in meters}
+    first = meters[0].source
+    return Memory(
+        peak_bytes=peaks[first],
+        peak_source=first if peaks[first] is not None else None,
+        host_peak_bytes=peaks[HostMeter.source],
+        input_bytes=input_bytes,
+    )
+
+
+def _judge(
+    kind: PassKind, spec: TrialSpec, updates: Sequence[Update], rate: Throughput | None, memory: Memory | None
+) -> tuple[State, str | None]:
+    limit = spec.memory_limit_bytes
+    if memory and limit and memory.peak_bytes and memory.peak_bytes > limit:
+        over = f"the peak of {format_bytes(memory.peak_bytes)} is above the limit of {format_bytes(limit)}"
+        return State.OUT_OF_MEMORY, over
+    if kind == "memory":  # too short to say anything about divergence
+        return State.COMPLETED, None
+    diverged = next((u for u in updates if u.diverged), None)
+    if diverged is not None:
+        return State.NON_FINITE, f"the loss of an applied update was {diverged.loss}"
+    if rate is None:
+        scales = [u.loss_scale for u in updates if u.loss_scale is not None and math.isfinite(u.loss_scale)]
+        last = f"; the loss scale came down to {scales[-1]:g}" if scales else ""
+        return State.NON_FINITE, f"no update was applied: the gradients of all measured updates were not finite{last}"
+    return State.COMPLETED, None

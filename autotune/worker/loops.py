@@ -1,0 +1,102 @@
+"""The two kinds of loop a trial can run, behind one face."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+_KEYS = ("loss", "applied", "loss_scale", "samples")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """What one update reported, on the host; None where it did not say.
+
+    Attributes:
+        loss: mean loss of the update.
+        applied: False where it was skipped because its gradients were not finite.
+        loss_scale: the scale it ran under.
+        samples: samples in it.
+    """
+
+    loss: float | None = None
+    applied: bool = True
+    loss_scale: float | None = None
+    samples: int | None = None
+
+    @property
+    def diverged(self) -> bool:
+        """True where an applied update had a loss that is not finite."""
+        return self.applied and self.loss is not None and not math.isfinite(self.loss)
+
+
+class Loop(Protocol):
+    """A loop under measurement."""
+
+    def update(self) -> Any:
+        """Runs one update and returns what :func:`read` understands, without waiting for the device."""
+
+    def synchronize(self) -> None:
+        """Waits until the device has done all that it was asked."""
+
+    @property
+    def input_wait_s(self) -> float | None:
+        """Seconds spent waiting for input data so far; None where the loop cannot tell."""
+
+
+class OwnLoop:
+    """A loop of the user's own: anything with ``update()``."""
+
+    input_wait_s = None
+
+    def __init__(self, loop: Any) -> None:
+        if not callable(getattr(loop, "update", None)):
+            raise TypeError(f"make_loop must return an object with update(), got a {type(loop).__name__}")
+        self.update: Callable[[], Any] = loop.update
+
+    def synchronize(self) -> None:
+        """Waits for the devices of whichever frameworks are loaded."""
+        if "tensorflow" in sys.modules:
+            import tensorflow as tf
+
+            tf.test.experimental.sync_devices()
+        torch = sys.modules.get("torch")
+        if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
+            torch.cuda.synchronize()
+        jax = sys.modules.get("jax")
+        if jax is not None:
+            for array in jax.live_arrays():
+                array.block_until_ready()
+
+
+class BadUpdateError(ValueError):
+    """``update()`` of the user's loop returned something else than it may."""
+
+
+def read(raw: Any) -> Update:
+    """Brings what an update returned to the host, whichever framework its values are of.
+
+    Raises:
+        BadUpdateError: neither None, nor a mapping, nor a result of our own loop; or a value of the wrong kind.
+    """
+    if raw is None:
+        return Update()
+    if isinstance(raw, Mapping):
+        given = {key: raw[key] for key in _KEYS if raw.get(key) is not None}
+    elif all(hasattr(raw, key) for key in _KEYS):
+        given = {key: getattr(raw, key) for key in _KEYS if getattr(raw, key) is not None}
+    else:
+        raise BadUpdateError(f"update() must return None or a mapping with any of {', '.join(_KEYS)}, got {raw!r:.80}")
+    kinds: dict[str, Callable[[Any], Any]] = {"loss": float, "applied": bool, "loss_scale": float, "samples": int}
+    values = {}
+    for key, value in given.items():
+        try:
+            values[key] = kinds[key](value)
+        except (TypeError, ValueError) as problem:
+            raise BadUpdateError(
+                f"update() returned {key}={value!r:.80}, which is no single number: {problem}"
+            ) from problem
+    return Update(**values)

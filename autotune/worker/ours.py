@@ -1,0 +1,80 @@
+"""The user's workload under autotune's own loop."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from autotune.core.trial import PassKind, TrialSpec
+from autotune.core.workload import Workload
+from autotune.training import AccumulationLoop
+from autotune.worker.asked import check_effective
+from autotune.worker.failures import NotAsAskedError
+from autotune.worker.loops import Loop, Update, read
+
+
+class WorkloadSubject:
+    """An :class:`AccumulationLoop` over a workload.
+
+    Args:
+        workload: the user's.
+        spec: the trial.
+    """
+
+    def __init__(self, workload: Workload, spec: TrialSpec) -> None:
+        self._workload = workload
+        self._candidate = spec.candidate
+        self._seed = spec.seed
+        self.input_bytes: int | None = None
+
+    def build(self, kind: PassKind) -> Loop:
+        """Builds the loop; a memory pass runs on windows made beforehand, so that no pipeline blurs its peak."""
+        workload = self._workload
+        if kind == "memory":
+            workload = replace(workload, dataset=self._counting_bytes(workload.dataset))
+        self._loop = AccumulationLoop(
+            workload,
+            self._candidate.settings(seed=self._seed),
+            input_mode="resident" if kind == "memory" else "stream",
+        )
+        size = self._loop.dataset_size
+        if size is not None and size < self._candidate.global_batch:
+            raise NotAsAskedError(
+                f"the data set has {size} samples, fewer than the global batch of {self._candidate.global_batch}"
+            )
+        return self._loop
+
+    def _counting_bytes(self, dataset: Callable[[], Any]) -> Callable[[], Any]:
+        def counted() -> Any:
+            before = tf.config.experimental.get_memory_info("CPU:0")["current"]
+            made = dataset()
+            self.input_bytes = int(tf.config.experimental.get_memory_info("CPU:0")["current"] - before)
+            return made
+
+        return counted
+
+    def exercise(self, windows: int) -> list[Update]:
+        """Runs full windows and the tail window of an epoch, evaluates, and saves a checkpoint."""
+        batch, size = self._candidate.global_batch, self._loop.dataset_size
+        full = self._loop.prepare_window(batch)
+        results = [self._loop.update(full) for _ in range(windows)]
+        if size is not None and size % batch:
+            tail = self._loop.prepare_window(size % batch)
+            results.append(self._loop.update(tail))
+        self._loop.evaluate()
+        with tempfile.TemporaryDirectory(prefix="autotune-") as folder:
+            self._loop.save(Path(folder) / "checkpoint")
+        return [read(result) for result in results]
+
+    def effective(self) -> tuple[dict[str, str], list[str]]:
+        """Checks the loop's own report of what it compiled."""
+        effective = {name: value for name, value in self._loop.effective().items() if value}
+        check_effective(self._candidate, effective)
+        if self._loop.shape_note:
+            effective["shape"] = self._loop.shape_note
+        return effective, list(self._loop.warnings)

@@ -1,0 +1,42 @@
+"""A loop of the user's own (``make_loop``), in any framework."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from autotune.core.trial import PassKind, TrialSpec
+from autotune.worker.asked import check_policy, check_reads
+from autotune.worker.loops import Loop, OwnLoop, Update, read
+from autotune.worker.tracked import TrackedSettings, reads
+
+
+class OwnSubject:
+    """What ``make_loop(settings)`` returns.
+
+    Args:
+        make_loop: the user's function.
+        spec: the trial.
+    """
+
+    def __init__(self, make_loop: Callable[[Any], Any], spec: TrialSpec) -> None:
+        self._make_loop = make_loop
+        self._candidate = spec.candidate
+        self.input_bytes: int | None = None  # not told apart from the rest
+        self._settings = TrackedSettings.of(spec.candidate.settings(seed=spec.seed))
+
+    def build(self, kind: PassKind) -> Loop:
+        """Calls the user's function; the loop is the same for every kind of pass."""
+        self._made = self._make_loop(self._settings)
+        self._loop = OwnLoop(self._made)
+        return self._loop
+
+    def exercise(self, windows: int) -> list[Update]:
+        """Runs updates; one more than asked for, since the first allocates what the others reuse."""
+        return [read(self._loop.update()) for _ in range(windows + 1)]
+
+    def effective(self) -> tuple[dict[str, str], list[str]]:
+        """Checks that every searched axis was read, and the precision where Keras is used."""
+        warnings = check_reads(self._candidate, self._settings, reads(self._settings))
+        found, more = check_policy(self._candidate, self._made)
+        return found, warnings + more

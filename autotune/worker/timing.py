@@ -1,0 +1,195 @@
+"""Times updates: warm-up until steady, then blocks until the median is known well enough."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from autotune.core.outcome import Throughput
+from autotune.core.steady import SMALLEST_FOR_95, is_warm, median_interval
+from autotune.core.trial import MeasurePlan
+from autotune.worker.loops import Loop, Update, read
+from autotune.worker.phases import Phases
+
+_BLOCK_S = 0.05
+_MIN_MEASURE_S = 0.5
+_NOTHING_S = 5e-6
+
+
+class IdleLoopError(Exception):
+    """``update()`` returns faster than any training step could."""
+
+
+class OutOfDataError(Exception):
+    """The loop ended before the updates that were asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """Updates that were run back to back, with the device synchronized before and after.
+
+    Attributes:
+        seconds: wall-clock time of the block.
+        updates: what each update reported.
+        samples: samples offered.
+        input_wait_s: of ``seconds``, time spent waiting for input data; None where unknown.
+    """
+
+    seconds: float
+    updates: tuple[Update, ...]
+    samples: int
+    input_wait_s: float | None
+
+    @property
+    def seconds_per_sample(self) -> float:
+        """Time per sample offered, applied or not."""
+        return self.seconds / self.samples
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """All that was timed.
+
+    Attributes:
+        blocks: measured blocks, the warm-up left out.
+        updates: all updates, the warm-up included.
+        steady: the warm-up ended because timings were steady, and the interval became narrow enough.
+    """
+
+    blocks: tuple[Block, ...]
+    updates: tuple[Update, ...]
+    steady: bool
+
+
+class Stopwatch:
+    """Runs blocks of updates of one loop.
+
+    Args:
+        loop: the loop.
+        global_batch: samples of an update that does not say how many it had.
+        clock: seconds, monotonic.
+    """
+
+    def __init__(self, loop: Loop, *, global_batch: int, clock: Callable[[], float]) -> None:
+        self._loop = loop
+        self._global_batch = global_batch
+        self._clock = clock
+        self.updates: list[Update] = []
+
+    def block(self, count: int) -> Block:
+        """Times ``count`` updates.
+
+        Raises:
+            OutOfDataError: the loop's data ended.
+        """
+        raw: list[Any] = []
+        self._loop.synchronize()
+        waited = self._loop.input_wait_s
+        started = self._clock()
+        try:
+            for _ in range(count):
+                raw.append(self._loop.update())
+        except BaseException as problem:
+            if _is_end_of_data(problem):
+                done = len(self.updates) + len(raw)
+                raise OutOfDataError(f"the loop ran out of data after {done} updates; let its data repeat") from problem
+            raise
+        self._loop.synchronize()
+        seconds = self._clock() - started
+        waited_now = self._loop.input_wait_s
+        updates = tuple(read(r) for r in raw)
+        self.updates += updates
+        return Block(
+            seconds=seconds,
+            updates=updates,
+            samples=sum(self._global_batch if u.samples is None else u.samples for u in updates),
+            input_wait_s=None if waited is None or waited_now is None else waited_now - waited,
+        )
+
+
+def time_updates(stopwatch: Stopwatch, plan: MeasurePlan, phases: Phases) -> Timing:
+    """Runs the loop until its throughput is known.
+
+    Raises:
+        IdleLoopError: the updates do no work.
+        OutOfDataError: the data ended early.
+        Exception: whatever the loop raises.
+    """
+    with phases("trace"):
+        first = stopwatch.block(1)
+    with phases("warm_up"):
+        warm_up, warm = _warm_up(stopwatch, plan, first)
+    usual = min(b.seconds for b in warm_up[1:])
+    slow = plan.give_up_update_s is not None and usual > plan.give_up_update_s
+    with phases("measure"):
+        blocks, narrow = _measure(stopwatch, plan, block_size=max(1, math.ceil(_BLOCK_S / max(usual, 1e-7))), slow=slow)
+    fastest = min(b.seconds / len(b.updates) for b in blocks)
+    if fastest < _NOTHING_S:
+        raise IdleLoopError(f"update() returned after {fastest * 1e6:.2g} microseconds; it does nothing")
+    return Timing(blocks=tuple(blocks), updates=tuple(stopwatch.updates), steady=warm and narrow)
+
+
+def _warm_up(stopwatch: Stopwatch, plan: MeasurePlan, first: Block) -> tuple[list[Block], bool]:
+    blocks, spent = [first], 0.0
+    while True:
+        blocks.append(stopwatch.block(1))
+        spent += blocks[-1].seconds
+        if is_warm([b.seconds_per_sample if b.samples else b.seconds for b in blocks]):
+            return blocks, True
+        hopeless = plan.give_up_update_s is not None and blocks[-1].seconds > plan.give_up_update_s
+        if hopeless or (spent > plan.max_measure_s and len(blocks) > 2):
+            return blocks, False
+
+
+def _measure(stopwatch: Stopwatch, plan: MeasurePlan, *, block_size: int, slow: bool) -> tuple[list[Block], bool]:
+    fewest = plan.min_updates if slow else max(plan.min_updates, SMALLEST_FOR_95)
+    blocks: list[Block] = []
+    spent = 0.0
+    while True:
+        blocks.append(stopwatch.block(block_size))
+        spent += blocks[-1].seconds
+        done = sum(len(b.updates) for b in blocks)
+        if done < plan.min_updates or (len(blocks) < fewest and spent < plan.max_measure_s):
+            continue
+        narrow = median_interval(_per_sample(blocks)).share <= plan.interval_share
+        if (narrow and spent >= _MIN_MEASURE_S) or slow or spent >= plan.max_measure_s:
+            return blocks, narrow
+
+
+def _per_sample(blocks: Sequence[Block]) -> list[float]:
+    return [b.seconds_per_sample for b in blocks if b.samples]
+
+
+def throughput(timing: Timing, *, global_batch: int) -> Throughput | None:
+    """Summarizes measured blocks; None where no update was applied.
+
+    The median is taken of the time per sample *offered*, so that an update with a short tail window weighs right; the
+    share of samples that were applied then turns it into goodput.
+    """
+    updates = [u for b in timing.blocks for u in b.updates]
+    sizes = [(global_batch if u.samples is None else u.samples, u.applied) for u in updates]
+    offered = sum(size for size, _ in sizes)
+    applied = sum(size for size, was_applied in sizes if was_applied)
+    if not applied:
+        return None
+    interval = median_interval(_per_sample(timing.blocks))
+    good = applied / offered
+    waits = [b.input_wait_s for b in timing.blocks if b.input_wait_s is not None]
+    return Throughput(
+        samples_per_s=good / interval.median,
+        samples_per_s_low=good / interval.high,
+        samples_per_s_high=good / interval.low,
+        update_s=interval.median * global_batch,
+        updates_measured=len(updates),
+        updates_skipped=sum(not was_applied for _, was_applied in sizes),
+        input_wait_share=min(1.0, sum(waits) / sum(b.seconds for b in timing.blocks)) if waits else None,
+        steady=timing.steady,
+    )
+
+
+def _is_end_of_data(problem: BaseException) -> bool:
+    return isinstance(problem, StopIteration) or any(
+        c.__name__ == "OutOfRangeError" and c.__module__.startswith("tensorflow.") for c in type(problem).__mro__
+    )
