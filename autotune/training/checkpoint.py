@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -11,7 +13,29 @@ from autotune.training.engine import Engine
 from autotune.training.windows import Windows
 
 
-def checkpoint(engine: Engine, windows: Windows | None) -> tf.train.Checkpoint:
+class Position(tf.train.experimental.PythonState):
+    """Where the loop stands in its data.
+
+    Args:
+        windows: the stream.
+        renew: makes the data set again, as it was at the beginning.
+    """
+
+    def __init__(self, windows: Windows, renew: Callable[[], Any]) -> None:
+        self._windows = windows
+        self._renew = renew
+
+    def serialize(self) -> str:
+        """The position as JSON."""
+        return json.dumps({"epoch": self._windows.epoch, "taken": self._windows.taken})
+
+    def deserialize(self, string_value: bytes) -> None:
+        """Brings the stream to a saved position."""
+        position = json.loads(string_value)
+        self._windows.seek(self._renew(), position["epoch"], position["taken"])
+
+
+def checkpoint(engine: Engine, position: Position) -> tf.train.Checkpoint:
     """Weights, optimizer, random state, loss scale, counters and the position in the data.
 
     Variables are kept as lists in the model's and the optimizer's own order: Keras's own tracking leaves out the state
@@ -19,7 +43,7 @@ def checkpoint(engine: Engine, windows: Windows | None) -> tf.train.Checkpoint:
 
     Args:
         engine: the model's update.
-        windows: the stream whose position is saved; None leaves the data out.
+        position: in the data.
     """
     variables = [flavour.raw(variable) for variable in engine.model.variables]
     known = {id(variable) for variable in variables}
@@ -33,7 +57,6 @@ def checkpoint(engine: Engine, windows: Windows | None) -> tf.train.Checkpoint:
         "loss_scale": engine.scale,
         "applied": engine.applied,
         "skipped": engine.skipped,
+        "position": position,
     }
-    if windows is not None:
-        content["data"] = windows.iterator
     return tf.train.Checkpoint(**content)

@@ -12,7 +12,7 @@ from autotune.core.settings import TrainSettings
 from autotune.core.workload import Workload
 from autotune.errors import UsageError
 from autotune.training import effective, executions, flavour, parts
-from autotune.training.checkpoint import checkpoint
+from autotune.training.checkpoint import Position, checkpoint
 from autotune.training.checks import construction_warnings
 from autotune.training.engine import Engine
 from autotune.training.loss_scale import LossScale
@@ -58,8 +58,7 @@ class AccumulationLoop:
         self._input_mode = input_mode
         self._resident: Window | None = None
         self.shape_note: str | None = None
-        flavour.seed_everything(settings.seed)
-        dataset = workload.dataset()
+        dataset = self._dataset()
         self._windows = Windows(
             dataset,
             samples=settings.global_batch,
@@ -86,6 +85,10 @@ class AccumulationLoop:
         self._warnings = (*notes, *construction_warnings(self.model, anatomy, settings))
         self._last: UpdateResult | None = None
         self._state: tf.train.Checkpoint | None = None
+
+    def _dataset(self) -> Any:
+        flavour.seed_everything(self.settings.seed)
+        return self._workload.dataset()
 
     def update(self, window: Window | None = None) -> UpdateResult:
         """Runs one optimizer update over one global batch. Does not wait for the device.
@@ -228,7 +231,7 @@ class AccumulationLoop:
     def state(self) -> tf.train.Checkpoint:
         """The loop's whole state, for a ``tf.train.CheckpointManager``."""
         if self._state is None:
-            self._state = checkpoint(self._engine, self._windows if self._input_mode == "stream" else None)
+            self._state = checkpoint(self._engine, Position(self._windows, self._dataset))
         return self._state
 
     def save(self, path: str | Path) -> str:

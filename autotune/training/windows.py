@@ -128,6 +128,13 @@ class Windows:
         drop_tail: leave out the window that is not full, at the end of an epoch.
         pad: padding value of variable-length data.
         bucketed: pad lengths to buckets, not just to the window's longest.
+
+    Attributes:
+        spec: specs of a sample.
+        ragged: samples vary in length.
+        wait_s: seconds that ``take`` has waited.
+        epoch: epochs that are over.
+        taken: windows taken in the present epoch.
     """
 
     def __init__(
@@ -143,6 +150,8 @@ class Windows:
         self._bucketed = bucketed and self.ragged
         self._iterator: Any = None
         self.wait_s = 0.0
+        self.epoch = 0
+        self.taken = 0
 
     @property
     def batch_spec(self) -> Any:
@@ -169,28 +178,47 @@ class Windows:
 
         return batched.map(finish)
 
-    def stream(self) -> Any:
-        """The endless data set of windows, with an empty one after each epoch."""
+    def stream(self, skip: int = 0) -> Any:
+        """The endless data set of windows, an empty one after each epoch; leaves out the first ``skip``."""
         empty = tf.nest.map_structure(
             lambda item: tf.zeros([0, *[size or 0 for size in item.shape]], item.dtype), self.spec
         )
         end = tf.data.Dataset.from_tensors((empty, tf.constant(0)))
         epoch = self.batches(self._dataset, self._samples, drop_tail=self._drop_tail).concatenate(end)
-        return epoch.repeat().prefetch(2)
+        endless = epoch.skip(skip).concatenate(epoch.repeat()) if skip else epoch.repeat()
+        return endless.prefetch(2)
 
-    @property
-    def iterator(self) -> Any:
-        """The position in the stream; ``tf.train.Checkpoint`` saves it."""
-        if self._iterator is None:
-            self._iterator = iter(self.stream())
-        return self._iterator
+    def seek(self, dataset: Any, epoch: int, taken: int) -> None:
+        """Goes to a position: ``taken`` windows into an epoch.
+
+        tf.data cannot save where a reshuffling data set stands (its seeds live outside the iterator), nor one that a
+        Python generator feeds. So a fresh data set is brought there again: one iterator per epoch that is over, which
+        draws that epoch's shuffling seeds and reads nothing, then this epoch's windows one by one.
+
+        Args:
+            dataset: freshly made, as at the beginning.
+            epoch: epochs that are over.
+            taken: windows taken in the present one.
+        """
+        self._dataset = dataset
+        for _ in range(epoch):
+            iter(dataset)
+        self.epoch, self.taken = epoch, taken
+        self._iterator = iter(self.stream(taken))
 
     def take(self) -> Window:
         """The next window; an empty one (0 samples) marks the end of an epoch."""
         begin = time.perf_counter()
-        batch, count = next(self.iterator)
+        if self._iterator is None:
+            self._iterator = iter(self.stream())
+        batch, count = next(self._iterator)
         self.wait_s += time.perf_counter() - begin
-        return make_window(batch, int(count))
+        window = make_window(batch, int(count))
+        if window.samples:
+            self.taken += 1
+        else:
+            self.epoch, self.taken = self.epoch + 1, 0
+        return window
 
     def prepare(
         self, samples: int, longest: Callable[[], Any] | None, limit: int = 10_000

@@ -38,7 +38,7 @@ class Stepped:
         self._unfinished = False
         self._numbers = [tf.constant(k) for k in range(settings.accumulation_steps)]
         self._no_sums = engine.no_sums()
-        reference = tf.TensorSpec([], tf.float32) if engine.knows_weight else None
+        reference = (tf.TensorSpec([], tf.float32),) if engine.knows_weight else ()
         sums = tf.nest.map_structure(lambda _: tf.TensorSpec([], tf.float32), self._no_sums)
         before = [tf.TensorSpec(variable.shape, variable.dtype) for variable in engine.anatomy.written]
         self._begin = tf.function(self._open, input_signature=(spec, scalar), autograph=False)
@@ -63,7 +63,7 @@ class Stepped:
         if self._unfinished:  # a window that an exception cut short must not leak into this one
             self._clear()
         self._unfinished = True
-        before, reference = self._begin(window.batch, window.counted) if self._opens else ([], None)
+        before, reference = self._begin(window.batch, window.counted) if self._opens else ([], ())
         sums = self._no_sums
         for k in range(-(-window.samples // self._slicer.size)):
             sums = self._step(window.batch, self._numbers[k], window.counted, reference, sums)
@@ -72,11 +72,12 @@ class Stepped:
         return result
 
     def _open(self, batch: Any, window: Any) -> tuple[Any, Any]:
-        return self._engine.snapshot(), window_weight(self._engine, self._slicer, batch, window)
+        weight = window_weight(self._engine, self._slicer, batch, window)
+        return self._engine.snapshot(), () if weight is None else (weight,)
 
     def _micro(self, batch: Any, k: Any, window: Any, reference: Any, sums: Sums) -> Sums:
         micro, rows, mask = self._slicer.micro(batch, k, window)
-        gradients, more = self._engine.micro_gradients(micro, rows, window, reference, mask)
+        gradients, more = self._engine.micro_gradients(micro, rows, window, reference[0] if reference else None, mask)
         self._absent = [gradient is None for gradient in gradients]
         for accumulator, gradient in zip(self._accumulators, gradients, strict=True):
             if isinstance(gradient, tf.IndexedSlices):
