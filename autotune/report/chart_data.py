@@ -17,6 +17,8 @@ Role = Literal["chosen", "front", "other", "over limit"]
 _LONGEST_GAP_S = 30.0
 _SHOWN_GAP_S = 5.0
 
+_LINE_STEPS = 32
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TradeOffPoint:
@@ -66,12 +68,15 @@ class ScalingPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeakLine:
-    """The line fitted to a program's peaks: bytes at its smallest and largest micro-batch."""
+    """The line fitted to a program's peaks.
+
+    Attributes:
+        points: (micro-batch, bytes) along it; more than its ends, for it is curved where micro-batches are drawn
+            as powers of two.
+    """
 
     program: str
-    points: int
-    start: tuple[int, float]
-    end: tuple[int, float]
+    points: tuple[tuple[int, float], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,14 +189,9 @@ def peak_lines(study: Study) -> tuple[PeakLine, ...]:
         if len({size for size, _ in measured}) < 3:
             continue
         line = fit_line(measured)
-        lines.append(
-            PeakLine(
-                program=program,
-                points=len(measured),
-                start=(line.smallest, line.at(line.smallest)),
-                end=(line.largest, line.at(line.largest)),
-            )
-        )
+        steps = (line.largest - line.smallest) / _LINE_STEPS
+        sizes = [round(line.smallest + i * steps) for i in range(_LINE_STEPS + 1)]
+        lines.append(PeakLine(program=program, points=tuple((size, line.at(size)) for size in dict.fromkeys(sizes))))
     return tuple(lines)
 
 

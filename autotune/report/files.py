@@ -28,7 +28,7 @@ def write_study_files(study: Study, folder: str | Path, formats: Sequence[str] =
     Raises:
         OSError: the folder cannot be written to.
     """
-    from autotune.report.charts import draw, trade_off_chart
+    from autotune.report.charts import draw, trade_off_picture
     from autotune.report.page import report_page
 
     target = Path(folder)
@@ -39,7 +39,7 @@ def write_study_files(study: Study, folder: str | Path, formats: Sequence[str] =
         "trials.parquet": parquet_bytes(trials),
         "pareto.csv": csv_bytes(pareto_frame(study)),
         "report.html": report_page(study).encode(),
-        "pareto.png": draw(trade_off_chart(study), "png"),
+        "pareto.png": draw(trade_off_picture(study), study, "png"),
     }
     if study.chosen is not None:
         config = TunedConfig.from_study(study)

@@ -7,6 +7,7 @@ hashes of the page's own scripts holds even where an escape were forgotten.
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import json
 from html import escape
@@ -16,27 +17,20 @@ from string import Template
 import vl_convert
 
 from autotune.core.study import Study
-from autotune.report.charts import draw, study_charts, vega_lite_version
+from autotune.report.charts import Picture, draw, study_pictures, vega_lite_version
 from autotune.report.page_tables import accumulation_html, trials_html
 from autotune.report.page_text import config_html, facts_html, figures_html, reproduce_html, status_html, warnings_html
 
 _ASSETS = Path(__file__).parent / "assets"
-_CAPTIONS = {
-    "pareto": "The line joins the trials that no other trial beats in both; bars are 95 % intervals of the median.",
-    "throughput": "At the same global batch: a smaller micro-batch takes more accumulation steps.",
-    "peak": "Highest bytes that the device's allocator held.",
-    "loss-scale": "Updates with non-finite gradients are not applied; throughput counts applied updates only.",
-    "timeline": "What each trial spent its time on.",
-}
 
 
 def report_page(study: Study) -> str:
     """Returns the page as HTML."""
     from autotune import __version__
 
-    bundle = _closed(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vega_lite_version()))
+    bundle = _bundle()
     script = _closed(_asset("page.js"))
-    charts = study_charts(study, "container")
+    pictures = study_pictures(study)
     job = study.job
     return Template(_asset("page.html")).substitute(
         title=escape(f"{study.name}: autotune report"),
@@ -47,43 +41,36 @@ def report_page(study: Study) -> str:
         status=status_html(study),
         figures=figures_html(study),
         warnings=warnings_html(study),
-        charts=_charts_html(study, tuple(charts)),
+        charts="".join(_figure_html(picture, study) for picture in pictures),
         accumulation=accumulation_html(study),
         trials=trials_html(study),
         holds=facts_html(study),
         reproduce=reproduce_html(study),
         config=config_html(study),
         version=escape(__version__),
-        specs=_json({name: _for_page(chart.to_dict()) for name, chart in charts.items()}),
+        specs=_json({picture.name: picture.on_page() for picture in pictures}),
         bundle=bundle,
         js=script,
     )
 
 
-def _charts_html(study: Study, names: tuple[str, ...]) -> str:
-    # Without scripts the same charts are there as pictures.
-    pictures = study_charts(study)
-    figures = []
-    for name in names:
-        data = base64.b64encode(draw(pictures[name], "svg")).decode()
-        caption = escape(_CAPTIONS[name])
-        wide = ' class="wide"' if name in ("pareto", "timeline") else ""
-        figures.append(
-            f'<figure{wide}><div class="chart" id="chart-{name}" role="group" aria-label="{caption}"></div>'
-            f'<noscript><img alt="{caption}" src="data:image/svg+xml;base64,{data}"></noscript>'
-            f"<figcaption>{caption}</figcaption></figure>"
-        )
-    return f'<section aria-label="Charts"><h2>Pictures</h2><div class="charts">{"".join(figures)}</div></section>'
+def _figure_html(picture: Picture, study: Study) -> str:
+    title, caption = escape(picture.title), escape(picture.caption)
+    note = f" <em>{escape(picture.note.capitalize())}.</em>" if picture.note else ""
+    # Without scripts the same chart is there as a picture.
+    data = base64.b64encode(draw(picture, study, "svg")).decode()
+    return (
+        f"<figure{' class=wide' if picture.wide else ''}><h3>{title}</h3>"
+        f'<div class="chart" id="chart-{picture.name}" role="group" aria-label="{title}"></div>'
+        f'<noscript><img alt="{title}" src="data:image/svg+xml;base64,{data}"></noscript>'
+        f"<figcaption>{caption}{note}</figcaption></figure>"
+    )
 
 
-def _for_page(spec: dict[str, object]) -> dict[str, object]:
-    """The page's colours shine through, and the heading above the page is not said again in every chart."""
-    title = spec["title"]
-    assert isinstance(title, dict)
-    lines = title["subtitle"][1:]
-    shown = {**title, "subtitle": lines} if lines else {k: v for k, v in title.items() if k != "subtitle"}
-    fit = {"type": "fit-x", "contains": "padding"}
-    return {**spec, "background": "transparent", "autosize": fit, "title": shown}
+@functools.cache
+def _bundle() -> str:
+    """The drawing library as one script; it needs no network (about a second to put together)."""
+    return _closed(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vega_lite_version()))
 
 
 def _json(value: object) -> str:

@@ -10,7 +10,7 @@ from autotune.core.study import Study
 from autotune.core.trial import TrialRecord
 from autotune.core.units import format_bytes, format_rate, format_seconds
 from autotune.report.accumulation import accumulation_rows
-from autotune.report.words import factor, half_width, share, state_words
+from autotune.report.words import factor, half_width, one_line, scale_words, share, state_words
 
 Value = int | float | str | None
 
@@ -83,7 +83,7 @@ def _remarks(study: Study, record: TrialRecord) -> str:
         "timings not steady" if measured and not measured.steady else "",
         *outcome.warnings,
     ]
-    return "; ".join(filter(None, parts))
+    return "; ".join(one_line(part) for part in parts if part)
 
 
 def _columns(study: Study) -> list[_Column]:
@@ -104,7 +104,11 @@ def _columns(study: Study) -> list[_Column]:
     ]
     optional = [
         _plain("replicas", lambda r: r.candidate.replicas),
-        _plain("loss scale", lambda r: r.candidate.initial_loss_scale),
+        _Column(
+            header="loss scale",
+            value=lambda r: r.candidate.initial_loss_scale,
+            text=lambda r: scale_words(r.candidate.initial_loss_scale),
+        ),
         _word("recompute", lambda r: _on(r.candidate.recompute)),
     ]
     columns[6:6] = [column for column in optional if varies(column.value)]
@@ -114,7 +118,7 @@ def _columns(study: Study) -> list[_Column]:
 def _plain(header: str, value: Callable[[TrialRecord], Value]) -> _Column:
     def text(record: TrialRecord) -> str:
         shown = value(record)
-        return "-" if shown is None else f"{shown:g}" if isinstance(shown, float) else str(shown)
+        return "-" if shown is None else str(shown)
 
     return _Column(header=header, value=value, text=text)
 

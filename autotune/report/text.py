@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Sequence
 
@@ -11,7 +10,7 @@ from autotune.core.trial import TrialRecord
 from autotune.core.units import format_bytes, format_rate, format_seconds
 from autotune.report.accumulation import accumulation_rows, full_batch_record, ratio
 from autotune.report.layout import TextColumn, cut, left, render, right
-from autotune.report.words import encodable, factor, half_width, one_line, share, state_words
+from autotune.report.words import encodable, factor, half_width, one_line, scale_words, share, state_words
 
 _BOLD, _DIM = "\x1b[1m", "\x1b[2m"
 _NOTHING = "no trial was run"
@@ -90,7 +89,7 @@ def _trade_off_columns(study: Study, records: Sequence[TrialRecord]) -> list[Tex
         right("micro x steps", (f"{r.candidate.micro_batch} x {r.candidate.accumulation_steps}" for r in records)),
         *_when_several("replicas", records, lambda r: str(r.candidate.replicas), drop=2),
         *_when_several("precision", records, lambda r: (r.candidate.precision or "-").removeprefix("mixed_"), drop=9),
-        *_when_several("scale", records, _loss_scale, drop=3),
+        *_when_several("scale", records, lambda r: scale_words(r.candidate.initial_loss_scale), drop=3),
         *([left("compiled", map(_compiled, records), drop=8)] if compiled else []),
         *_when_several("recompute", records, lambda r: "yes" if r.candidate.recompute else "-", drop=4),
         right(_RATE, map(_rate, records)),
@@ -123,14 +122,6 @@ def _compiled(record: TrialRecord) -> str:
     # With one step all executions are the same single pass: naming one would suggest a difference.
     execution = candidate.execution if candidate.accumulation_steps > 1 else "one pass"
     return f"{execution or '-'}{' jit' if candidate.jit_compile else ''}"
-
-
-def _loss_scale(record: TrialRecord) -> str:
-    scale = record.candidate.initial_loss_scale
-    if scale is None:
-        return "-"
-    exponent = math.log2(scale)
-    return f"2^{exponent:.0f}" if exponent.is_integer() else f"{scale:g}"
 
 
 def _rate(record: TrialRecord) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import unicodedata
 
 from autotune.core.outcome import Throughput
@@ -31,6 +32,14 @@ def share(value: float | None) -> str:
 def factor(value: float | None) -> str:
     """``1.3141 -> '1.31x'``; a missing value is ``'-'``."""
     return "-" if value is None else f"{value:.2f}x"
+
+
+def scale_words(loss_scale: float | None) -> str:
+    """``32768.0 -> '2^15'``; a missing value is ``'-'``."""
+    if loss_scale is None:
+        return "-"
+    exponent = math.log2(loss_scale)
+    return f"2^{exponent:.0f}" if exponent.is_integer() else f"{loss_scale:g}"
 
 
 def state_words(record: TrialRecord) -> str:

@@ -1,0 +1,90 @@
+"""Throughput and peak against the micro-batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import altair as alt
+
+from autotune.core.study import Study
+from autotune.core.units import format_bytes
+from autotune.report.chart_data import ScalingPoint, peak_lines, scaling
+from autotune.report.charts.parts import byte_unit, colour, from_zero, interval, powers, shape, tooltip, values
+from autotune.report.charts.picture import Picture
+
+
+def throughput_picture(study: Study) -> Picture | None:
+    """Throughput with its interval, one colour and shape per program; None where no trial was timed."""
+    points = scaling(study)
+    if not points:
+        return None
+    programs = _programs(study)
+    base = alt.Chart(values([_row(p) for p in points])).encode(x=_size_axis(points), color=colour(programs, "program"))
+    y = alt.Y("samples_per_s:Q", title="samples per second", scale=from_zero(p.high for p in points))
+    marks = base.mark_point(filled=True, size=60).encode(
+        y=y,
+        shape=shape(programs, "program"),
+        tooltip=tooltip(trial="trial", program="program", micro_batch="micro-batch", rate_text="samples/s"),
+    )
+    rules = base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q", title="samples per second"), y2="high:Q")
+    return Picture(
+        name="throughput",
+        title="Throughput against micro-batch",
+        caption="At the same global batch: a smaller micro-batch takes more accumulation steps.",
+        body=alt.layer(rules, marks),
+    )
+
+
+def peak_picture(study: Study) -> Picture | None:
+    """Peak with the line fitted to each program's peaks; None where no peak was measured."""
+    measured = [(p, p.peak_bytes) for p in scaling(study) if p.peak_bytes is not None]
+    if not measured:
+        return None
+    programs = _programs(study)
+    unit, scale = byte_unit(max(peak for _, peak in measured))
+    rows = [_row(point) | {"peak": peak / scale, "peak_text": format_bytes(peak)} for point, peak in measured]
+    x = _size_axis([point for point, _ in measured])
+    y_scale = from_zero(peak / scale for _, peak in measured)
+    y = alt.Y("peak:Q", title=f"peak memory ({unit})", scale=y_scale)
+    by_program = colour(programs, "program")
+    marks = (
+        alt.Chart(values(rows))
+        .mark_point(filled=True, size=60)
+        .encode(
+            x=x,
+            y=y,
+            color=by_program,
+            shape=shape(programs, "program"),
+            tooltip=tooltip(trial="trial", program="program", micro_batch="micro-batch", peak_text="peak"),
+        )
+    )
+    ends = [
+        {"program": line.program, "micro_batch": size, "peak": peak / scale}
+        for line in peak_lines(study)
+        for size, peak in line.points
+    ]
+    lines = [alt.Chart(values(ends)).mark_line(strokeDash=[4, 3]).encode(x=x, y=y, color=by_program)] if ends else []
+    return Picture(
+        name="peak",
+        title="Peak memory against micro-batch",
+        note="dashed: fitted line, for programs measured at three micro-batches or more" if ends else "",
+        caption="Highest bytes that the device's allocator held.",
+        body=alt.layer(*lines, marks),
+    )
+
+
+def _programs(study: Study) -> list[str]:
+    """The same list for both charts, so that a program keeps its colour."""
+    return sorted({point.program for point in scaling(study)})
+
+
+def _row(point: ScalingPoint) -> dict[str, Any]:
+    return asdict(point) | {"rate_text": interval(point.samples_per_s, point.low, point.high)}
+
+
+def _size_axis(points: Sequence[ScalingPoint]) -> Any:
+    # Ticks at what was measured; labels that would touch are left out.
+    axis = alt.Axis(values=sorted({p.micro_batch for p in points}), labelOverlap=True, format="d")
+    return alt.X("micro_batch:Q", title="micro-batch (samples)", scale=powers(), axis=axis)
