@@ -64,7 +64,7 @@ class TunedConfig:
             AutotuneError: no trial was chosen.
         """
         chosen = study.chosen_record
-        measured = chosen.outcome.throughput if chosen else None
+        measured = study.confirmation or (chosen.outcome.throughput if chosen else None)
         if chosen is None or measured is None:
             raise AutotuneError(f"study {study.name!r} has no chosen trial, so there is no tuned config")
         memory = chosen.outcome.memory

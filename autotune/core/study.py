@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from autotune.core.outcome import Throughput
 from autotune.core.trial import Device, TrialRecord
 from autotune.core.tuned import Hardware, Software, WorkloadId
 
@@ -45,6 +46,7 @@ class Study:
         pareto: numbers of the trials on the memory/throughput front.
         chosen: number of the chosen trial; None while nothing is chosen.
         confirmed: True once the chosen candidate was run again, longer, in a fresh process.
+        confirmation: what those confirmation runs measured.
         verdict: the choice in one sentence.
         stop_reason: why the search ended, in one sentence.
         command: the command line that reproduces the study.
@@ -57,6 +59,7 @@ class Study:
     pareto: tuple[int, ...] = ()
     chosen: int | None = None
     confirmed: bool = False
+    confirmation: Throughput | None = None
     verdict: str | None = None
     stop_reason: str | None = None
     command: str | None = None

@@ -30,7 +30,7 @@ from autotune.search.storage import DATABASE_FILE, connect, database_url, redact
 _DIRECTIONS = (StudyDirection.MAXIMIZE, StudyDirection.MINIMIZE)
 _METRICS = ["samples_per_s", "peak_bytes"]
 _SCHEMA_VERSION = 1
-_NOTES = ("chosen", "confirmed", "pareto", "verdict", "stop_reason", "command", "warnings")
+_NOTES = ("chosen", "confirmed", "confirmation", "pareto", "verdict", "stop_reason", "command", "warnings")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,174 @@
+"""One run of a study: its trials, the choice, the confirmation, the files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from autotune.confirm import confirm, longer
+from autotune.core.candidate import Candidate
+from autotune.core.confirmation import Confirmed, winner
+from autotune.core.pareto import pareto_front
+from autotune.core.select import select, verdict
+from autotune.core.space import SearchSpace
+from autotune.core.study import Job
+from autotune.core.trial import MeasurePlan, TrialRecord, TrialSpec
+from autotune.core.workload import WorkloadRef
+from autotune.errors import AutotuneError
+from autotune.report.files import write_study_files
+from autotune.report.text import trade_off_table
+from autotune.search.run import search
+from autotune.search.store import StudyStore, open_study
+from autotune.study import Study
+from autotune.trial import TrialLauncher
+from autotune.watcher import Watcher
+
+
+class Session:
+    """Opened, searched, chosen, written, in this order.
+
+    A context manager: whatever ends it early (Ctrl-C, an error), the tables of what was finished are written.
+    """
+
+    def __init__(
+        self,
+        launcher: TrialLauncher,
+        ref: WorkloadRef,
+        job: Job,
+        plan: MeasurePlan,
+        trial_timeout_s: float,
+        folder: Path,
+        watcher: Watcher,
+    ) -> None:
+        self._launcher = launcher
+        self._ref = ref
+        self._job = job
+        self._plan = plan
+        self._trial_timeout_s = trial_timeout_s
+        self._folder = folder
+        self._watcher = watcher
+        self._store: StudyStore | None = None
+        self._notes: tuple[str, ...] = ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if problem is not None and self._store is not None and self._store.records():
+            self._note_front()
+            self.write()
+
+    @property
+    def store(self) -> StudyStore:
+        """The study's storage, once opened."""
+        assert self._store is not None, "open() comes first"
+        return self._store
+
+    def open(
+        self, space: SearchSpace, *, name: str | None, storage: str | None, resume: bool, notes: tuple[str, ...]
+    ) -> None:
+        """Creates or continues the study; the first thing that is written.
+
+        Raises:
+            AutotuneError: the folder or the storage cannot be written.
+        """
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            raise AutotuneError(f"cannot write to {self._folder}: {problem.strerror}; name another --out") from None
+        self._store = open_study(self._folder, self._job, space, name=name, storage=storage, resume=resume)
+        self._notes = notes
+
+    def search(self, *, trials: int, budget_s: float | None) -> None:
+        """Runs trials until there is a reason to stop."""
+        reason = search(
+            self.store,
+            self._run_trial,
+            trials=trials,
+            budget_s=budget_s,
+            on_event=self._watcher.event,
+            stop_requested=self._watcher.stop_requested,
+        )
+        self._watcher.say(f"search ended: {reason}")
+        if self._watcher.stop_requested():
+            raise KeyboardInterrupt
+
+    def choose(self) -> None:
+        """Ranks, confirms and notes the choice.
+
+        Raises:
+            AutotuneError: nothing completed, or nothing could be confirmed; the message tells what was tried.
+        """
+        records = self.store.records()
+        self._note_front()
+        ranked = select(records, self._job.objective, memory_limit_bytes=self._job.memory_limit_bytes)
+        if not ranked:
+            raise AutotuneError(_nothing_usable(records) + "\n\n" + trade_off_table(self.store.study()))
+        confirmed, remarks = confirm(
+            self._launcher, ranked, self._confirmation_spec, self._folder, say=self._watcher.say
+        )
+        notes = (*self._notes, *remarks)
+        if not confirmed:
+            self.store.update(warnings=notes)
+            raise AutotuneError("no candidate that completed could be confirmed by running it again: " + remarks[-1])
+        chosen, tie = winner(confirmed)
+        self.store.update(
+            chosen=chosen.record.number,
+            confirmed=True,
+            confirmation=chosen.throughput,
+            verdict=verdict(chosen.as_record(), _with_confirmed(records, confirmed)),
+            warnings=(*notes, tie) if tie else notes,
+        )
+
+    def write(self) -> Study:
+        """Writes the study's files and returns it."""
+        data = self.store.study()
+        files = write_study_files(data, self._folder)
+        return Study(data=data, folder=self._folder, files=tuple(files))
+
+    def _note_front(self) -> None:
+        front = pareto_front(self.store.records(), memory_limit_bytes=self._job.memory_limit_bytes)
+        self.store.update(pareto=front, warnings=self._notes)
+
+    def _run_trial(
+        self, number: int, candidate: Candidate, *, give_up_update_s: float | None, timeout_s: float | None
+    ) -> TrialRecord:
+        spec = self._spec(number, candidate)
+        plan = replace(spec.plan, give_up_update_s=give_up_update_s)
+        limit_s = self._trial_timeout_s if timeout_s is None else min(self._trial_timeout_s, timeout_s)
+        return self._launcher.run(replace(spec, plan=plan, timeout_s=limit_s))
+
+    def _confirmation_spec(self, record: TrialRecord) -> TrialSpec:
+        return longer(self._spec(record.number, record.candidate))
+
+    def _spec(self, number: int, candidate: Candidate) -> TrialSpec:
+        return TrialSpec(
+            number=number,
+            workload=self._ref,
+            candidate=candidate,
+            device=self._job.device,
+            memory_limit_bytes=self._job.memory_limit_bytes,
+            seed=self._job.seed,
+            timeout_s=self._trial_timeout_s,
+            plan=self._plan,
+        )
+
+
+def _with_confirmed(records: tuple[TrialRecord, ...], confirmed: Sequence[Confirmed]) -> list[TrialRecord]:
+    """The same trials, each with its confirmed throughput where it has one: like is compared with like."""
+    again = {c.record.number: c.as_record() for c in confirmed}
+    return [again.get(r.number, r) for r in records]
+
+
+def _nothing_usable(records: tuple[TrialRecord, ...]) -> str:
+    states = [str(r.state) for r in records]
+    counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
+    if set(states) == {"out_of_memory"}:
+        smallest = min(r.candidate.micro_batch for r in records)
+        return f"nothing fits in memory, not even micro-batch {smallest}; raise --memory-limit or shrink the model"
+    return f"no candidate could be used ({counts or 'no trial was run'})"
