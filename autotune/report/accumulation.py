@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from autotune.core.outcome import State
 from autotune.core.study import Study
 from autotune.core.trial import TrialRecord
-from autotune.report.columns import Column
+from autotune.report.columns import Cell, Column
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,8 +106,12 @@ def _update_s(record: TrialRecord) -> float | None:
     return record.outcome.throughput.update_s if record.outcome.throughput else None
 
 
-def accumulation_cells(row: AccumulationRow) -> dict[str, object]:
-    """Returns the row's values by column name; figures of a trial that did not complete are None."""
+def accumulation_cells(study: Study) -> list[dict[str, Cell]]:
+    """Returns the rows' values by column name; figures of a trial that did not complete are None."""
+    return [_cells(row) for row in accumulation_rows(study)]
+
+
+def _cells(row: AccumulationRow) -> dict[str, Cell]:
     record, candidate = row.record, row.record.candidate
     measured = record.outcome.throughput if record.state is State.COMPLETED else None
     return {

@@ -5,7 +5,7 @@ Tables, CSV, Parquet and ``docs/columns.md`` are made from this one list.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -44,6 +44,18 @@ def trial_columns(study: Study) -> tuple[TrialColumn, ...]:
     """Returns the columns of ``study``'s trials table: the fixed ones, then one per phase that any trial recorded."""
     phases = dict.fromkeys(name for record in study.records for name in record.outcome.phases)
     return TRIAL_COLUMNS + tuple(_phase_column(name) for name in phases)
+
+
+def trial_rows(study: Study, records: Iterable[TrialRecord]) -> list[dict[str, Cell]]:
+    """Returns one row per record: values by column name, None for what was not measured."""
+    columns = trial_columns(study)
+    return [{column.name: column.read(study, record) for column in columns} for record in records]
+
+
+def front_records(study: Study) -> list[TrialRecord]:
+    """Returns the trials on the memory/throughput front, smallest peak first."""
+    front = [record for record in study.records if record.number in study.pareto]
+    return sorted(front, key=lambda r: (r.peak_bytes or 0, r.number))
 
 
 def _phase_column(phase: str) -> TrialColumn:

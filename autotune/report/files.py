@@ -6,12 +6,15 @@ import io
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import pandas as pd
 
 from autotune.config import TunedConfig
 from autotune.core.study import Study
 from autotune.report.frames import pareto_frame, trials_frame
+
+_PICTURE_KINDS: tuple[Literal["png", "svg"], ...] = ("png", "svg")
 
 
 def write_study_files(study: Study, folder: str | Path, formats: Sequence[str] = ()) -> list[Path]:
@@ -45,6 +48,19 @@ def write_study_files(study: Study, folder: str | Path, formats: Sequence[str] =
         config = TunedConfig.from_study(study)
         contents |= {f"tuned.{kind}": config.dumps(kind).encode() for kind in ("toml", *formats)}
     return [replace_file(target / name, content) for name, content in contents.items()]
+
+
+def write_charts(study: Study, folder: str | Path) -> list[Path]:
+    """Writes every chart as PNG and SVG, and returns the paths; see :func:`write_study_files`."""
+    from autotune.report.charts import draw, study_pictures
+
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    return [
+        replace_file(target / f"{picture.name}.{kind}", draw(picture, study, kind))
+        for picture in study_pictures(study)
+        for kind in _PICTURE_KINDS
+    ]
 
 
 def csv_bytes(frame: pd.DataFrame) -> bytes:

@@ -2,38 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from autotune.core.study import Study
-from autotune.core.trial import TrialRecord
-from autotune.report.accumulation import ACCUMULATION_COLUMNS, accumulation_cells, accumulation_rows
-from autotune.report.columns import TRIAL_COLUMNS, Column, trial_columns
+from autotune.report.accumulation import ACCUMULATION_COLUMNS, accumulation_cells
+from autotune.report.columns import TRIAL_COLUMNS, Column, front_records, trial_columns, trial_rows
 
 
 def trials_frame(study: Study) -> pd.DataFrame:
     """Returns all trials, one row each in order of their numbers (columns: ``docs/columns.md``)."""
-    return _trials(study, study.records)
+    return build_frame(trial_columns(study), trial_rows(study, study.records))
 
 
 def pareto_frame(study: Study) -> pd.DataFrame:
     """Returns the trials on the memory/throughput front, smallest peak first; columns as in :func:`trials_frame`."""
-    front = [record for record in study.records if record.number in study.pareto]
-    return _trials(study, sorted(front, key=lambda r: (r.peak_bytes or 0, r.number)))
+    return build_frame(trial_columns(study), trial_rows(study, front_records(study)))
 
 
 def accumulation_frame(study: Study) -> pd.DataFrame:
     """Returns one row per precision and number of accumulation steps, relative to no accumulation."""
-    return build_frame(ACCUMULATION_COLUMNS, [accumulation_cells(row) for row in accumulation_rows(study)])
+    return build_frame(ACCUMULATION_COLUMNS, accumulation_cells(study))
 
 
-def build_frame(columns: Sequence[Column], rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
+def build_frame(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Returns ``rows`` as a table with exactly ``columns``, in their order and with their dtypes."""
-    kept = list(rows)
-    return pd.DataFrame({c.name: pd.array([row[c.name] for row in kept], dtype=c.dtype) for c in columns})
+    return pd.DataFrame({c.name: pd.array([row[c.name] for row in rows], dtype=c.dtype) for c in columns})
 
 
 def read_trials_csv(path: str | Path) -> pd.DataFrame:
@@ -43,8 +40,3 @@ def read_trials_csv(path: str | Path) -> pd.DataFrame:
     # Columns beyond the fixed ones are phases, in seconds.
     dtypes: Any = {name: known.get(name, "Float64") for name in header}
     return pd.read_csv(path, dtype=dtypes, float_precision="round_trip", keep_default_na=False, na_values=[""])
-
-
-def _trials(study: Study, records: Sequence[TrialRecord]) -> pd.DataFrame:
-    columns = trial_columns(study)
-    return build_frame(columns, [{c.name: c.read(study, record) for c in columns} for record in records])

@@ -34,7 +34,7 @@ def report_page(study: Study) -> str:
     job = study.job
     return Template(_asset("page.html")).substitute(
         title=escape(f"{study.name}: autotune report"),
-        css=_asset("page.css"),
+        css=style_sheet(),
         script_hashes=f"{_hash(bundle)} {_hash(script)}",
         over=escape(f"{job.workload.entry_point}, global batch {job.global_batch}, on {job.hardware.device}"),
         verdict=escape(study.verdict or "No trial was chosen."),
@@ -52,6 +52,11 @@ def report_page(study: Study) -> str:
         bundle=bundle,
         js=script,
     )
+
+
+def style_sheet() -> str:
+    """Returns the page's style sheet, which other pages may share."""
+    return _asset("page.css")
 
 
 def _figure_html(picture: Picture, study: Study) -> str:

@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from autotune.core.study import Study
 from autotune.core.trial import TrialRecord
 from autotune.core.units import format_bytes, format_rate, format_seconds
-from autotune.report.accumulation import accumulation_rows, full_batch_record, ratio
+from autotune.report.accumulation import AccumulationRow, accumulation_rows, full_batch_record, ratio
 from autotune.report.layout import TextColumn, cut, left, render, right
 from autotune.report.words import encodable, factor, half_width, one_line, scale_words, share, state_words
 
 _BOLD, _DIM = "\x1b[1m", "\x1b[2m"
 _NOTHING = "no trial was run"
-_RATE = "samples/s"
+RATE = "samples/s"
 
 
 def trade_off_table(study: Study, width: int = 80, color: bool = False, encoding: str | None = None) -> str:
@@ -29,10 +29,10 @@ def trade_off_table(study: Study, width: int = 80, color: bool = False, encoding
     encoding = encoding or sys.stdout.encoding
     if not study.records:
         return _NOTHING
-    records = sorted(study.records, key=_fastest_first)
+    records = fastest_first(study)
     styles = [_style(study, record) for record in records] if color else None
     failures = ["" if record.completed else note(record) for record in records]
-    table = render(_trade_off_columns(study, records), width, encoding, styles, failures, _RATE)
+    table = render(trade_off_columns(study, records), width, encoding, styles, failures, RATE)
     heading = cut(encodable(_heading(study), encoding), width, encodable("…", encoding))
     foot = [encodable(line, encoding) for line in _foot(study, records)]
     return "\n\n".join(filter(None, (heading, table, "\n".join(foot))))
@@ -43,20 +43,24 @@ def accumulation_table(study: Study, width: int = 80, encoding: str | None = Non
     rows = accumulation_rows(study)
     if not rows:
         return _NOTHING
+    failures = ["" if row.record.completed else note(row.record) for row in rows]
+    return render(accumulation_columns(rows), width, encoding or sys.stdout.encoding, None, failures, RATE)
+
+
+def accumulation_columns(rows: Sequence[AccumulationRow]) -> list[TextColumn]:
+    """Returns the accumulation table's columns, rounded for people."""
     records = [row.record for row in rows]
-    columns = [
+    return [
         *_when_several("precision", records, lambda r: r.candidate.precision or "-"),
         right("steps", (str(r.candidate.accumulation_steps) for r in records)),
         right("micro-batch", (str(r.candidate.micro_batch) for r in records), drop=3),
-        left("compiled", map(_compiled, records), drop=2),
-        right(_RATE, map(_rate, records)),
+        left("compiled", map(compiled, records), drop=2),
+        right(RATE, map(_rate, records)),
         right("vs 1 step", (factor(row.relative_samples_per_s) for row in rows)),
         right("peak", (format_bytes(r.peak_bytes) for r in records)),
         right("vs 1 step", (share(row.relative_peak) for row in rows)),
         right("trials", (str(row.trials) for row in rows), drop=1),
     ]
-    failures = ["" if r.completed else note(r) for r in records]
-    return render(columns, width, encoding or sys.stdout.encoding, None, failures, _RATE)
 
 
 def phases_table(study: Study, width: int = 80, encoding: str | None = None) -> str:
@@ -74,7 +78,8 @@ def phases_table(study: Study, width: int = 80, encoding: str | None = None) -> 
     return render(columns, width, encoding or sys.stdout.encoding)
 
 
-def _trade_off_columns(study: Study, records: Sequence[TrialRecord]) -> list[TextColumn]:
+def trade_off_columns(study: Study, records: Sequence[TrialRecord]) -> list[TextColumn]:
+    """Returns the trials table's columns, rounded for people."""
     base = full_batch_record(study)
 
     def against_full(value: float | None, record: TrialRecord, full: float | None) -> float | None:
@@ -83,16 +88,16 @@ def _trade_off_columns(study: Study, records: Sequence[TrialRecord]) -> list[Tex
     rates = [against_full(r.samples_per_s, r, base.samples_per_s if base else None) for r in records]
     peaks = [against_full(r.peak_bytes, r, base.peak_bytes if base else None) for r in records]
     digits = len(str(max(r.number for r in records)))
-    compiled = any(r.candidate.execution is not None for r in records)
+    offered = any(r.candidate.execution is not None for r in records)
     return [
         right("#", (f"{_marks(study, r)}{r.number:>{digits}}" for r in records)),
         right("micro x steps", (f"{r.candidate.micro_batch} x {r.candidate.accumulation_steps}" for r in records)),
         *_when_several("replicas", records, lambda r: str(r.candidate.replicas), drop=2),
         *_when_several("precision", records, lambda r: (r.candidate.precision or "-").removeprefix("mixed_"), drop=9),
         *_when_several("scale", records, lambda r: scale_words(r.candidate.initial_loss_scale), drop=3),
-        *([left("compiled", map(_compiled, records), drop=8)] if compiled else []),
+        *([left("compiled", map(compiled, records), drop=8)] if offered else []),
         *_when_several("recompute", records, lambda r: "yes" if r.candidate.recompute else "-", drop=4),
-        right(_RATE, map(_rate, records)),
+        right(RATE, map(_rate, records)),
         right("±", map(_spread, records), drop=1),
         right("x full", (f"{v:.2f}" if v is not None else "-" for v in rates), drop=7),
         right("peak", (format_bytes(r.peak_bytes) for r in records)),
@@ -108,8 +113,13 @@ def _when_several(
     return [left(header, cells, drop=drop)] if len(set(cells)) > 1 else []
 
 
-def _fastest_first(record: TrialRecord) -> tuple[bool, float, int]:
-    return not record.completed, -(record.samples_per_s or 0.0) if record.completed else 0.0, record.number
+def fastest_first(study: Study) -> list[TrialRecord]:
+    """Returns the completed trials, fastest first, then the others in order of their numbers."""
+
+    def place(record: TrialRecord) -> tuple[bool, float, int]:
+        return not record.completed, -(record.samples_per_s or 0.0) if record.completed else 0.0, record.number
+
+    return sorted(study.records, key=place)
 
 
 def _marks(study: Study, record: TrialRecord) -> str:
@@ -117,7 +127,8 @@ def _marks(study: Study, record: TrialRecord) -> str:
     return (">" if chosen else "") + ("*" if front else " " if chosen else "")
 
 
-def _compiled(record: TrialRecord) -> str:
+def compiled(record: TrialRecord) -> str:
+    """``fused jit``, or ``one pass`` where there is nothing to accumulate."""
     candidate = record.candidate
     # With one step all executions are the same single pass: naming one would suggest a difference.
     execution = candidate.execution if candidate.accumulation_steps > 1 else "one pass"
