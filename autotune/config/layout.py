@@ -14,7 +14,7 @@ from autotune.core.tuned import SCHEMA_VERSION, TunedRecord
 OPTIONAL_AXES = ("precision", "jit_compile", "execution", "recompute")
 NOT_OFFERED = "not_offered"
 
-_CONFIG_ORDER = (
+CONFIG_ORDER = (
     "global_batch",
     "micro_batch",
     "accumulation_steps",
@@ -33,7 +33,7 @@ def record_to_plain(record: TunedRecord) -> dict[str, Any]:
     config = plain["config"] | {"accumulation_steps": record.config.accumulation_steps}
     not_offered = [name for name in OPTIONAL_AXES if config[name] is None]
     sections = {name: _known(plain[name]) for name in ("config", "evidence", "hardware", "software", "workload")}
-    sections["config"] = {name: config[name] for name in _CONFIG_ORDER if config[name] is not None}
+    sections["config"] = {name: config[name] for name in CONFIG_ORDER if config[name] is not None}
     if not_offered:
         sections["config"][NOT_OFFERED] = not_offered
     # A required string ends the file: a file that was cut anywhere lacks it, or its closing quote.
