@@ -144,8 +144,10 @@ def _fastest(state: PolicyState, promising: Sequence[tuple[Candidate, Prediction
     likely = [p for p in promising if p[1].chance_above(best + math.log1p(WORTHWHILE)) >= STOP_CHANCE]
     if not likely:
         return None
-    candidate, predicted = max(likely, key=score)
-    return Proposal(candidate=candidate, why=_expectation(predicted))
+    candidate = max(likely, key=score)[0]
+    if not state.measured(candidate):
+        candidate = state.first_look([c for c, _ in promising if program(c) == program(candidate)])
+    return Proposal(candidate=candidate, why=_expectation(state.throughput.predict(candidate)))
 
 
 def _cheapest(

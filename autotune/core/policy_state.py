@@ -64,6 +64,10 @@ class PolicyState:
         target = min(share / FIRST_STEPS, max(FIRST_SIZE, share / 32))
         return min(looped, key=lambda c: (abs(c.micro_batch - target), c.micro_batch))
 
+    def measured(self, candidate: Candidate) -> bool:
+        """True where the candidate's program was timed at some size."""
+        return any(r.samples_per_s and program(r.candidate) == program(candidate) for r in self.records)
+
     def reference(self) -> Candidate | None:
         """The plain full batch that results are compared with, if it is in the space."""
         full = [c for c in self.space.candidates() if c.accumulation_steps == 1 and not c.jit_compile]

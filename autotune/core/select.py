@@ -12,7 +12,7 @@ from autotune.core.trial import TrialRecord
 from autotune.core.units import format_bytes, format_rate
 
 SURE_TIE = 0.01  # closer than this is a tie whatever the intervals say
-WIDEST_TIE = 0.02  # farther than this is no tie, even where the intervals are wide and overlap
+WIDEST_TIE = 0.015  # farther than this is no tie, even where the intervals are wide and overlap
 MEMORY_SHARE = 0.95  # of the best throughput that objective "memory" keeps
 
 
@@ -65,7 +65,7 @@ def select(
 def ties(a: TrialRecord, b: TrialRecord) -> bool:
     """Returns True where two trials' throughputs cannot be told apart.
 
-    They lie within 1 % of each other, or within 2 % with overlapping 95 % intervals.
+    They lie within 1 % of each other, or within 1.5 % with overlapping 95 % intervals.
     """
     fast, slow = (a, b) if _rate(a) >= _rate(b) else (b, a)
     gap = 1 - _rate(slow) / _rate(fast)

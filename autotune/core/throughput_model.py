@@ -84,14 +84,15 @@ class ThroughputModel:
         logs = [math.log(o.samples_per_s) - self._top for o in seen]
         noise = [o.noise**2 + REPEAT**2 for o in seen]
         known = [o.candidate for o in seen]
-        posteriors = [_Posterior(known, logs, noise, half) for half in HALF_SIZES]
+        covariance = _covariances(known)
+        posteriors = [_Posterior(known, covariance, logs, noise, half) for half in HALF_SIZES]
         self._posterior = max(posteriors, key=lambda p: p.evidence)
         waiting = tuple(pending)
         if waiting:
-            believed = [self._posterior.predict(c)[0] for c in waiting]
-            self._posterior = _Posterior(
-                known + list(waiting), logs + believed, noise + [REPEAT**2] * len(waiting), self._posterior.half_size
-            )
+            logs += [self._posterior.predict(c)[0] for c in waiting]
+            known += waiting
+            noise += [REPEAT**2] * len(waiting)
+            self._posterior = _Posterior(known, _covariances(known), logs, noise, self._posterior.half_size)
 
     @property
     def half_size(self) -> float:
@@ -107,16 +108,21 @@ class ThroughputModel:
 class _Posterior:
     """The process conditioned on (candidate, log rate, noise variance), for one half-size."""
 
-    def __init__(self, known: list[Candidate], logs: list[float], noise: list[float], half_size: float) -> None:
+    def __init__(
+        self,
+        known: list[Candidate],
+        covariance: list[list[float]],
+        logs: list[float],
+        noise: list[float],
+        half_size: float,
+    ) -> None:
         self.half_size = half_size
         self._known = known
         residuals = [y - _prior_mean(c, half_size) for c, y in zip(known, logs, strict=True)]
         slowest = max(residuals) - SLOWEST
         residuals = [max(r, slowest) for r in residuals]
-        covariance = [[_covariance(a, b) for b in known] for a in known]
-        for i, variance in enumerate(noise):
-            covariance[i][i] += variance
-        self._factor = _cholesky(covariance)
+        noisy = [[v + noise[i] * (i == j) for j, v in enumerate(row)] for i, row in enumerate(covariance)]
+        self._factor = _cholesky(noisy)
         half_solved = _forward(self._factor, residuals)
         self._weights = _backward(self._factor, half_solved)
         fit = sum(v * v for v in half_solved) / 2
@@ -154,6 +160,10 @@ def _covariance(a: Candidate, b: Candidate) -> float:
     distance = math.sqrt(3) * abs(math.log2(a.micro_batch / b.micro_batch)) / SIZE_OCTAVES
     near = (1 + distance) * math.exp(-distance)  # Matern 3/2: smooth from size to size, free over octaves
     return shared + near * (SIZE**2 + SIZE_IN_PROGRAM**2 * same_program)
+
+
+def _covariances(known: list[Candidate]) -> list[list[float]]:
+    return [[_covariance(a, b) for b in known] for a in known]
 
 
 def _cholesky(matrix: Sequence[Sequence[float]]) -> list[list[float]]:
