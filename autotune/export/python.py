@@ -85,7 +85,7 @@ def _remarks(config: TunedConfig) -> str:
         )
     if candidate.replicas > 1:
         remarks.append(
-            f"# Tuned for {candidate.replicas} replicas, and this loop is one replica's: reduce the sums once, before apply."
+            f"# Tuned for {candidate.replicas} replicas; this loop is one replica's: reduce the sums before apply."
         )
     if candidate.recompute:
         remarks.append("# Measured with recomputed blocks: wrap them in keras.remat.")

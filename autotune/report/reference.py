@@ -22,15 +22,15 @@ def columns_markdown() -> str:
         _TITLE,
         _section(
             "trials.csv, trials.parquet, `study.trials`",
-            "One row per trial, in order of their numbers. `pareto.csv` and `study.pareto` have the same columns for the "
-            "trials on the memory/throughput front, smallest peak first.",
+            "One row per trial, in order of their numbers. `pareto.csv` and `study.pareto` have the same columns for "
+            "the trials on the memory/throughput front, smallest peak first.",
             TRIAL_COLUMNS,
         ),
         "After these, `phase_NAME_s` for every phase that a trial of the study recorded: seconds spent in it.\n",
         _section(
             "`study.accumulation`, `autotune report STUDY --table accumulation`",
-            "One row per precision and number of accumulation steps, at the same global batch: the fastest trial of each, "
-            "relative to the fastest with one step in the same precision.",
+            "One row per precision and number of accumulation steps, at the same global batch: the fastest trial of "
+            "each, relative to the fastest with one step in the same precision.",
             ACCUMULATION_COLUMNS,
         ),
         _section(
