@@ -45,7 +45,7 @@ def verdict(gpu: GpuInfo) -> str:
     elif gpu.mig is not None and gpu.mig.enabled:
         parts.append(f"MIG with {len(gpu.mig.slices)} slice{'s' if len(gpu.mig.slices) != 1 else ''}")
         usable = [s.memory_usable_bytes for s in gpu.mig.slices if s.cuda_index is not None]
-        parts += [f"{format_bytes(count)} usable now in CUDA's" for count in usable if count is not None]
+        parts += [f"{format_bytes(count)} usable now in CUDA's slice" for count in usable if count is not None]
     else:
         parts.append(f"usable memory unknown ({gpu.not_available['memory_usable_bytes']})")
     return ", ".join([*parts, _tensor_text(gpu)])

@@ -13,7 +13,7 @@ int cuInit(unsigned flags) {
     if (!file) return 100; /* no device */
     count = 0;
     while (fgets(line, sizeof line, file))
-        if (count < 64 && sscanf(line, "sys cuda %32s", found[count]) == 1) count++;
+        if (count < 64 && !strncmp(line, "sys cuda ", 9) && sscanf(line + 9, "%32s", found[count]) == 1) count++;
     fclose(file);
     return count ? 0 : 100;
 }
