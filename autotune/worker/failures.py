@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from autotune.core.failures import is_out_of_memory
 from autotune.core.outcome import Outcome, State
 from autotune.core.workload import WorkloadRef
-from autotune.worker.timing import IdleLoopError, OutOfDataError
+from autotune.worker.loops import OutOfDataError
+from autotune.worker.timing import IdleLoopError
 from autotune.worker.user_code import UnsuitableFileError, where
 
 # TensorFlow's classes for failures of the machine or of TensorFlow itself; the others are about what the user asked.

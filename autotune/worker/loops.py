@@ -47,6 +47,10 @@ class Loop(Protocol):
         """Seconds spent waiting for input data so far; None where the loop cannot tell."""
 
 
+class OutOfDataError(Exception):
+    """The loop ended before the updates that were asked for."""
+
+
 class OwnLoop:
     """A loop of the user's own: anything with ``update()``."""
 
@@ -55,7 +59,24 @@ class OwnLoop:
     def __init__(self, loop: Any) -> None:
         if not callable(getattr(loop, "update", None)):
             raise TypeError(f"make_loop must return an object with update(), got a {type(loop).__name__}")
-        self.update: Callable[[], Any] = loop.update
+        self._update: Callable[[], Any] = loop.update
+        self._done = 0
+
+    def update(self) -> Any:
+        """Runs one update.
+
+        Raises:
+            OutOfDataError: the loop's data ended.
+        """
+        try:
+            result = self._update()
+        except Exception as problem:
+            if _is_end_of_data(problem):
+                message = f"the loop ran out of data after {self._done} updates; let its data repeat"
+                raise OutOfDataError(message) from problem
+            raise
+        self._done += 1
+        return result
 
     def synchronize(self) -> None:
         """Waits for the devices of whichever frameworks are loaded."""
@@ -100,3 +121,9 @@ def read(raw: Any) -> Update:
                 f"update() returned {key}={value!r:.80}, which is no single number: {problem}"
             ) from problem
     return Update(**values)
+
+
+def _is_end_of_data(problem: BaseException) -> bool:
+    return isinstance(problem, StopIteration) or any(
+        c.__name__ == "OutOfRangeError" and c.__module__.startswith("tensorflow.") for c in type(problem).__mro__
+    )

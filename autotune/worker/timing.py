@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from autotune.core.outcome import Throughput
 from autotune.core.steady import SMALLEST_FOR_95, is_warm, median_interval
@@ -14,16 +13,13 @@ from autotune.worker.loops import Loop, Update, read
 from autotune.worker.phases import Phases
 
 _BLOCK_S = 0.05
+_BLOCK_UPDATES = 1000
 _MIN_MEASURE_S = 0.5
 _NOTHING_S = 5e-6
 
 
 class IdleLoopError(Exception):
     """``update()`` returns faster than any training step could."""
-
-
-class OutOfDataError(Exception):
-    """The loop ended before the updates that were asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,23 +75,11 @@ class Stopwatch:
         self.updates: list[Update] = []
 
     def block(self, count: int) -> Block:
-        """Times ``count`` updates.
-
-        Raises:
-            OutOfDataError: the loop's data ended.
-        """
-        raw: list[Any] = []
+        """Times ``count`` updates."""
         self._loop.synchronize()
         waited = self._loop.input_wait_s
         started = self._clock()
-        try:
-            for _ in range(count):
-                raw.append(self._loop.update())
-        except BaseException as problem:
-            if _is_end_of_data(problem):
-                done = len(self.updates) + len(raw)
-                raise OutOfDataError(f"the loop ran out of data after {done} updates; let its data repeat") from problem
-            raise
+        raw = [self._loop.update() for _ in range(count)]
         self._loop.synchronize()
         seconds = self._clock() - started
         waited_now = self._loop.input_wait_s
@@ -114,7 +98,6 @@ def time_updates(stopwatch: Stopwatch, plan: MeasurePlan, phases: Phases) -> Tim
 
     Raises:
         IdleLoopError: the updates do no work.
-        OutOfDataError: the data ended early.
         Exception: whatever the loop raises.
     """
     with phases("trace"):
@@ -124,11 +107,16 @@ def time_updates(stopwatch: Stopwatch, plan: MeasurePlan, phases: Phases) -> Tim
     usual = min(b.seconds for b in warm_up[1:])
     slow = plan.give_up_update_s is not None and usual > plan.give_up_update_s
     with phases("measure"):
-        blocks, narrow = _measure(stopwatch, plan, block_size=max(1, math.ceil(_BLOCK_S / max(usual, 1e-7))), slow=slow)
+        blocks, narrow = _measure(stopwatch, plan, block_size=_block_size(usual), slow=slow)
     fastest = min(b.seconds / len(b.updates) for b in blocks)
     if fastest < _NOTHING_S:
         raise IdleLoopError(f"update() returned after {fastest * 1e6:.2g} microseconds; it does nothing")
     return Timing(blocks=tuple(blocks), updates=tuple(stopwatch.updates), steady=warm and narrow)
+
+
+def _block_size(update_s: float) -> int:
+    """Updates between two synchronizations: enough of them that waiting for the device does not show."""
+    return min(_BLOCK_UPDATES, max(1, math.ceil(_BLOCK_S / max(update_s, 1e-9))))
 
 
 def _warm_up(stopwatch: Stopwatch, plan: MeasurePlan, first: Block) -> tuple[list[Block], bool]:
@@ -186,10 +174,4 @@ def throughput(timing: Timing, *, global_batch: int) -> Throughput | None:
         updates_skipped=sum(not was_applied for _, was_applied in sizes),
         input_wait_share=min(1.0, sum(waits) / sum(b.seconds for b in timing.blocks)) if waits else None,
         steady=timing.steady,
-    )
-
-
-def _is_end_of_data(problem: BaseException) -> bool:
-    return isinstance(problem, StopIteration) or any(
-        c.__name__ == "OutOfRangeError" and c.__module__.startswith("tensorflow.") for c in type(problem).__mro__
     )
