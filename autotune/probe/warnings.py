@@ -11,6 +11,8 @@ from autotune.probe.throttle import ABNORMAL
 
 # TensorFlow 2.21's wheel is built for CUDA 12.5; CUDA 12 runs on drivers from 525.60.13 (CUDA compatibility guide).
 _LOWEST_DRIVER = (525, 60)
+# TF_MIN_GPU_MULTIPROCESSOR_COUNT's default in TensorFlow's gpu_device.cc.
+_TENSORFLOW_LEAST_SMS = 8
 # Desktop programs and driver services hold this much on an otherwise idle GPU.
 _TENANT_BYTES = 512 * 2**20
 
@@ -44,11 +46,24 @@ def _of_machine(report: ProbeReport, visible: str | None, doubt: str | None) -> 
             if visible is not None
             else "CUDA sees no GPU: MIG is on without slices; create one (nvidia-smi mig -cgi ... -C)."
         )
+    yield from _ignored_by_tensorflow(working)
     if report.driver_version is not None and _too_old(report.driver_version):
         yield (
             f"Driver {report.driver_version} is older than 525.60.13, the lowest that TensorFlow's wheel (CUDA 12) "
             "runs on: update it."
         )
+
+
+def _ignored_by_tensorflow(gpus: list[GpuInfo]) -> Iterator[str]:
+    """TensorFlow leaves out small GPUs beside larger ones, and then numbers the rest anew (gpu_device.cc)."""
+    visible = [g for g in gpus if g.cuda_index is not None and g.multiprocessors is not None]
+    if any((g.multiprocessors or 0) >= _TENSORFLOW_LEAST_SMS for g in visible):
+        for gpu in visible:
+            if (gpu.multiprocessors or 0) < _TENSORFLOW_LEAST_SMS:
+                yield (
+                    f"TensorFlow ignores GPU {gpu.index} ({gpu.multiprocessors} SMs, fewer than "
+                    f"{_TENSORFLOW_LEAST_SMS}) and numbers the others without it; hide it with CUDA_VISIBLE_DEVICES."
+                )
 
 
 def _of_gpu(gpu: GpuInfo) -> Iterator[str]:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,8 +14,9 @@ import pytest
 from autotune.cli.main import main
 from autotune.probe import nvml
 from autotune.probe.recorded import load_recording, recording_names
+from autotune.profiles_path import profiles_folder
 
-from .conftest import assert_absent_is_named, run_cli
+from .conftest import assert_absent_is_named, clean_environment, run_cli
 
 NUMBER = {"type": ["integer", "null"]}
 SCHEMA = {
@@ -182,3 +184,19 @@ def test_only_reading_calls_are_made():
     called = set(re.findall(r"(?<![_\w])nvml[A-Z]\w+", source)) - {"nvmlMemory_v2"}
     assert called
     assert all(re.match(r"nvml(Device|System)Get|nvmlInit$|nvmlShutdown$", name) for name in called), called
+
+
+def test_the_layout_of_a_wheel(tmp_path):
+    """A wheel has profiles/ inside the package; a checkout has it beside."""
+    package = Path(nvml.__file__).parents[1]
+    shutil.copytree(package, tmp_path / "autotune", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(profiles_folder(), tmp_path / "autotune" / "_profiles")
+    command = [
+        sys.executable,
+        "-c",
+        "import autotune; print(autotune.__file__, autotune.probe(replay='t4').gpus[0].name)",
+    ]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=clean_environment(), capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.split(maxsplit=1) == [str(tmp_path / "autotune" / "__init__.py"), "Tesla T4\n"]

@@ -56,7 +56,7 @@ def test_garbage_in_a_name_is_shown_not_fatal(machine):
     assert gpu["memory_total_bytes"] == 15360 * MIB
 
 
-@pytest.mark.parametrize("calls", [0, 1, 2, 3, 5, 8, 13, 21, 34])
+@pytest.mark.parametrize("calls", [0, 2, 3, 8, 21, 34])
 def test_unknown_error_half_way(machine, calls):
     """nvidia-container-toolkit #48: after a reload of systemd, every call fails."""
     report = probe_json(machine("a100-mig-host", f"sys fail_after {calls} 999".encode()).environment)
@@ -68,9 +68,9 @@ def test_unknown_error_half_way(machine, calls):
         assert any("cannot be listed" in w for w in report["warnings"])
 
 
-@pytest.mark.parametrize("code", [1, 2, 3, 4, 6, 7, 8, 10, 13, 14, 15, 16, 17, 18, 19, 20, 21, 25, 999, 12345])
+@pytest.mark.parametrize("code", [1, 3, 4, 7, 13, 15, 25, 999, 12345])
 def test_any_code_from_any_call(machine, code):
-    """Every code NVML knows, and one it does not, from every question at once (gpustat #35: unhashable errors)."""
+    """Codes NVML knows, and one it does not, from every question at once (gpustat #35: unhashable errors)."""
     queries = [f"0 error.{q} {code}".encode() for q in (*load_recording("t4").gpu[0].values, "memory_v1", "memory_v2")]
     more = [f"0 error.{q} {code}".encode() for q in ("name", "uuid", "pci_bus_id", "compute_processes", "mig_mode")]
     gpu = probe_json(machine("t4", *queries, *more).environment)["gpus"][0]
@@ -78,7 +78,7 @@ def test_any_code_from_any_call(machine, code):
     assert gpu["advised_policy"] is None
 
 
-@pytest.mark.parametrize("code", [8, 11, 15, 16, 4, 999])
+@pytest.mark.parametrize("code", [4, 8, 15, 999])
 def test_one_gpu_that_fails_does_not_hide_the_others(machine, code):
     """nvgpu #6: GPU_IS_LOST from GetHandleByIndex killed the whole listing."""
     recording = load_recording("server-8-lost")
@@ -272,3 +272,12 @@ def test_every_recorded_capability_is_readable():
     for name in recording_names():
         for gpu in probe(replay=name).gpus:
             assert gpu.lost or parse_capability(gpu.compute_capability or "") >= (7, 0)
+
+
+def test_a_gpu_too_small_for_tensorflow(machine):
+    """TensorFlow leaves out GPUs of fewer than 8 SMs beside larger ones, so that its numbers are not CUDA's."""
+    recording = load_recording("mixed-gpus")
+    recording.gpu[0].values["cores"] = 6 * 64
+    assert any("TensorFlow ignores GPU 0 (6 SMs" in w for w in probe_json(machine(recording).environment)["warnings"])
+    alone = dataclasses.replace(recording, gpu=recording.gpu[:1])
+    assert not any("ignores" in w for w in probe_json(machine(alone).environment)["warnings"])
