@@ -49,7 +49,12 @@ def trial_columns(study: Study) -> tuple[TrialColumn, ...]:
 def trial_rows(study: Study, records: Iterable[TrialRecord]) -> list[dict[str, Cell]]:
     """Returns one row per record: values by column name, None for what was not measured."""
     columns = trial_columns(study)
-    return [{column.name: column.read(study, record) for column in columns} for record in records]
+    return [{column.name: _one_line_end(column.read(study, record)) for column in columns} for record in records]
+
+
+def _one_line_end(value: Cell) -> Cell:
+    # A lone carriage return inside a CSV field ends the line for many readers, quoted or not.
+    return value.replace("\r\n", "\n").replace("\r", "\n") if isinstance(value, str) else value
 
 
 def front_records(study: Study) -> list[TrialRecord]:

@@ -35,8 +35,14 @@ def build_frame(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) ->
 
 def read_trials_csv(path: str | Path) -> pd.DataFrame:
     """Reads ``trials.csv`` or ``pareto.csv`` back, equal to the table it was written from."""
-    header = pd.read_csv(path, nrows=0).columns
+    texts = pd.read_csv(path, dtype="string", keep_default_na=False, na_values=[""])
     known = {column.name: str(column.dtype) for column in TRIAL_COLUMNS}
-    # Columns beyond the fixed ones are phases, in seconds.
-    dtypes: Any = {name: known.get(name, "Float64") for name in header}
-    return pd.read_csv(path, dtype=dtypes, float_precision="round_trip", keep_default_na=False, na_values=[""])
+    # Columns beyond the fixed ones are phases, in seconds. From text, because pandas' own parser rounds the last digit.
+    return pd.DataFrame({name: _typed(texts[name], known.get(name, "Float64")) for name in texts.columns})
+
+
+def _typed(texts: pd.Series[str], dtype: str) -> Any:
+    if dtype == "string":
+        return texts
+    read: Any = {"Int64": int, "Float64": float, "boolean": lambda text: text == "True"}[dtype]
+    return pd.array([pd.NA if pd.isna(text) else read(text) for text in texts], dtype=dtype)  # type: ignore[call-overload]

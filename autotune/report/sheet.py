@@ -118,7 +118,10 @@ def _text(
     else:
         parts = [trade_off_table(study, width, color)]
         if table is None and study.records:
-            parts.append("accumulation, at the same global batch:\n" + accumulation_table(study, width))
+            parts.append(
+                "accumulation at the same global batch, against one step of the same precision (full):\n"
+                + accumulation_table(study, width)
+            )
         if study.verdict:
             parts.append(study.verdict)
     if phases:

@@ -10,7 +10,7 @@ from autotune.core.trial import TrialRecord
 from autotune.core.units import format_bytes, format_rate, format_seconds
 from autotune.report.accumulation import AccumulationRow, accumulation_rows, full_batch_record, ratio
 from autotune.report.layout import TextColumn, cut, left, render, right
-from autotune.report.words import encodable, factor, half_width, one_line, scale_words, share, state_words
+from autotune.report.words import encodable, half_width, one_line, scale_words, share, state_words
 
 _BOLD, _DIM = "\x1b[1m", "\x1b[2m"
 _NOTHING = "no trial was run"
@@ -56,9 +56,9 @@ def accumulation_columns(rows: Sequence[AccumulationRow]) -> list[TextColumn]:
         right("micro-batch", (str(r.candidate.micro_batch) for r in records), drop=3),
         left("compiled", map(compiled, records), drop=2),
         right(RATE, map(_rate, records)),
-        right("vs 1 step", (factor(row.relative_samples_per_s) for row in rows)),
+        right("x full", (_plain_factor(row.relative_samples_per_s) for row in rows)),
         right("peak", (format_bytes(r.peak_bytes) for r in records)),
-        right("vs 1 step", (share(row.relative_peak) for row in rows)),
+        right("% full", (_plain_percent(row.relative_peak) for row in rows)),
         right("trials", (str(row.trials) for row in rows), drop=1),
     ]
 
@@ -99,9 +99,9 @@ def trade_off_columns(study: Study, records: Sequence[TrialRecord]) -> list[Text
         *_when_several("recompute", records, lambda r: "yes" if r.candidate.recompute else "-", drop=4),
         right(RATE, map(_rate, records)),
         right("±", map(_spread, records), drop=1),
-        right("x full", (f"{v:.2f}" if v is not None else "-" for v in rates), drop=7),
+        right("x full", map(_plain_factor, rates), drop=7),
         right("peak", (format_bytes(r.peak_bytes) for r in records)),
-        right("% full", (f"{100 * v:.0f}" if v is not None else "-" for v in peaks), drop=5),
+        right("% full", map(_plain_percent, peaks), drop=5),
     ]
 
 
@@ -159,6 +159,14 @@ def note(record: TrialRecord) -> str:
             ),
         )
     )
+
+
+def _plain_factor(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _plain_percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.0f}"
 
 
 def _style(study: Study, record: TrialRecord) -> str:
