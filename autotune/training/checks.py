@@ -15,6 +15,18 @@ def construction_warnings(model: Any, anatomy: Anatomy, settings: TrainSettings)
     return [*_normalisation(model, settings), *_float16(model, anatomy), *_precision(model, settings)]
 
 
+def correct_batch_norm(model: Any, steps: int) -> None:
+    """Lets running statistics move per update as they would for the full batch: momentum ** (1 / steps).
+
+    Args:
+        model: the model, changed in place.
+        steps: accumulation steps.
+    """
+    for layer in flavour.leaf_layers(model):
+        if _is_batch_norm(layer):
+            layer.momentum = layer.momentum ** (1 / steps)
+
+
 def _normalisation(model: Any, settings: TrainSettings) -> list[str]:
     names = [layer.name for layer in flavour.leaf_layers(model) if _is_batch_norm(layer)]
     steps = settings.accumulation_steps

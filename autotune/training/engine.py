@@ -11,7 +11,7 @@ from autotune.core.workload import Workload
 from autotune.training import flavour
 from autotune.training.gradients import all_finite, densify, squared_norm
 from autotune.training.loss_scale import LossScale
-from autotune.training.losses import BatchWeights, metric_sums, read_output, weighted
+from autotune.training.losses import metric_sums, read_output, spread, weighted
 from autotune.training.parts import Anatomy, extra_losses
 from autotune.training.result import Sums, UpdateResult
 
@@ -25,7 +25,6 @@ class Engine:
         optimizer: built.
         anatomy: what :func:`autotune.training.parts.examine` saw.
         scale: the loss scale.
-        batch_spec: specs of a batch ``[None, ...]``.
 
     Attributes:
         variables: Keras's trainable variables that receive updates, in the order of every gradient list here.
@@ -33,9 +32,7 @@ class Engine:
         skipped: int64 variable, updates skipped.
     """
 
-    def __init__(
-        self, workload: Workload, model: Any, optimizer: Any, anatomy: Anatomy, scale: LossScale, batch_spec: Any
-    ) -> None:
+    def __init__(self, workload: Workload, model: Any, optimizer: Any, anatomy: Anatomy, scale: LossScale) -> None:
         self.workload = workload
         self.model = model
         self.optimizer = optimizer
@@ -45,8 +42,8 @@ class Engine:
         self.applied = tf.Variable(0, dtype=tf.int64, trainable=False, name="updates_applied")
         self.skipped = tf.Variable(0, dtype=tf.int64, trainable=False, name="updates_skipped")
         self._raw = [flavour.raw(variable) for variable in self.variables]
-        self._weights = BatchWeights(workload.loss, model, batch_spec) if anatomy.has_weights else None
-        if self._weights is not None and not self._weights.exact and anatomy.has_extra:
+        self._estimates = anatomy.weights is not None and anatomy.weights.reads_variables
+        if self._estimates and anatomy.has_extra:
             raise ValueError(
                 "the loss function's weights depend on the model's variables while the model has regularisation "
                 "losses, so their proportion cannot be kept; compute the weights from the batch alone"
@@ -55,17 +52,22 @@ class Engine:
     @property
     def knows_weight(self) -> bool:
         """Whether a window's total weight must be computed before its first backward pass."""
-        return self._weights is not None and self._weights.exact
+        return self.anatomy.weights is not None and not self._estimates
 
     @property
     def needs_unscaling(self) -> bool:
         """Whether accumulated gradients differ from the mean's by a factor."""
-        return self.scale.enabled or (self._weights is not None and not self._weights.exact)
+        return self.scale.enabled or self._estimates
 
     def total_weight(self, batch: Any, mask: Any) -> Any:
-        """Total weight of one micro-batch from the batch alone; only where ``knows_weight``."""
-        assert self._weights is not None
-        return self._weights.total(batch, mask)
+        """Total weight of one micro-batch, float32 scalar, from the batch alone; only where ``knows_weight``.
+
+        The backward pass of every micro-batch divides by the *window's* total weight, so that gradients keep the size
+        of a mean's whatever the accumulation; hence the total must be known before the first backward pass.
+        """
+        assert self.anatomy.weights is not None
+        weights = tf.cast(self.anatomy.weights(batch), tf.float32)
+        return tf.reduce_sum(weights if mask is None else weights * spread(mask, weights))
 
     def no_sums(self) -> Sums:
         """The empty sum that a window starts from."""

@@ -13,7 +13,7 @@ from autotune.core.workload import Workload
 from autotune.errors import UsageError
 from autotune.training import effective, executions, flavour, parts
 from autotune.training.checkpoint import Position, checkpoint
-from autotune.training.checks import construction_warnings
+from autotune.training.checks import construction_warnings, correct_batch_norm
 from autotune.training.engine import Engine
 from autotune.training.loss_scale import LossScale
 from autotune.training.recompute import wrap_blocks
@@ -32,6 +32,8 @@ class AccumulationLoop:
         settings: the loop's settings, as ``tuned.toml`` holds them.
         input_mode: ``stream`` reads the data set; ``resident`` repeats one prepared full window, to measure without
             input.
+        batch_norm: ``corrected`` raises the momentum of every BatchNormalization layer to the power of 1 / accumulation
+            steps, so that its running statistics move per update as they would for the full batch.
 
     Attributes:
         model: the model.
@@ -51,6 +53,7 @@ class AccumulationLoop:
         settings: TrainSettings,
         *,
         input_mode: Literal["stream", "resident"] = "stream",
+        batch_norm: Literal["as_is", "corrected"] = "as_is",
     ) -> None:
         workload = parts.as_workload(workload)
         self.settings = settings
@@ -72,6 +75,8 @@ class AccumulationLoop:
         parts.check_reachable(settings, self.dataset_size)
         with flavour.policy_scope(settings.precision):
             self.model = workload.model()
+            if batch_norm == "corrected":
+                correct_batch_norm(self.model, settings.accumulation_steps)
             if settings.recompute:
                 wrap_blocks(self.model, workload.recompute)
             anatomy = parts.examine(workload, self.model, self._windows.batch_spec)
@@ -80,9 +85,13 @@ class AccumulationLoop:
             self._scale = LossScale(
                 settings.loss_scale, settings.initial_loss_scale, enabled=parts.uses_float16(self.model)
             )
-            self._engine = Engine(workload, self.model, self.optimizer, anatomy, self._scale, self._windows.batch_spec)
+            self._engine = Engine(workload, self.model, self.optimizer, anatomy, self._scale)
             self._execution = executions.build(self._engine, settings, self._windows.batch_spec)
         self._warnings = (*notes, *construction_warnings(self.model, anatomy, settings))
+        if batch_norm == "corrected":
+            self._warnings = tuple(sentence for sentence in self._warnings if "running statistics" not in sentence)
+        if input_mode == "stream":
+            parts.check_labels(anatomy, self._windows.peek().batch)
         self._last: UpdateResult | None = None
         self._state: tf.train.Checkpoint | None = None
 
@@ -196,6 +205,11 @@ class AccumulationLoop:
         return effective.describe(self.settings, self.model, self._execution.functions)
 
     @property
+    def traced_functions(self) -> tuple[Any, ...]:
+        """The ``tf.function`` objects of a full update, to look at traces and compiled programs."""
+        return self._execution.functions
+
+    @property
     def input_wait_s(self) -> float:
         """Seconds that the host has waited for the data set, in all."""
         return self._windows.wait_s
@@ -239,5 +253,18 @@ class AccumulationLoop:
         return self.state.write(str(path))
 
     def restore(self, path: str | Path) -> None:
-        """Reads the whole state back: training goes on as if it had not stopped."""
-        self.state.read(str(path)).assert_consumed()
+        """Reads the whole state back: training goes on as if it had not stopped.
+
+        Args:
+            path: what ``save`` returned.
+
+        Raises:
+            UsageError: there is no such state.
+            ValueError: the state belongs to another model, optimizer or precision.
+        """
+        try:
+            self.state.read(str(path)).assert_consumed()
+        except tf.errors.NotFoundError:
+            raise UsageError(f"{path} holds no saved training state") from None
+        except (AssertionError, ValueError) as error:
+            raise ValueError(f"{path} holds the state of another model, optimizer or precision: {error}") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -105,40 +104,3 @@ def metric_sums(output: LossOutput, mask: Any, share: Any) -> dict[str, Any]:
             same = value.shape.rank == output.losses.shape.rank
             sums[name] = weighted(value, output.weights if same else None, mask)
     return sums
-
-
-class BatchWeights:
-    """The part of a loss function that computes the weights, cut out of it.
-
-    The backward pass of every micro-batch divides by the *window's* total weight, so that gradients keep the size of a
-    mean's whatever the accumulation. That total must be known before the first backward pass. Weights almost always
-    depend on the batch alone, so the loss function is traced once and only what its weights need is kept: no forward
-    pass.
-
-    Args:
-        loss: (model, batch) -> output, traced on ``specs``.
-        model: the built model.
-        specs: ``tf.TensorSpec`` structure of a batch.
-
-    Attributes:
-        exact: False where the weights need the model's variables; the total is then not known beforehand.
-    """
-
-    def __init__(self, loss: Callable[[Any, Any], Any], model: Any, specs: Any) -> None:
-        flat = tf.nest.flatten(specs)
-
-        def weights_of(*tensors: Any) -> Any:
-            return read_output(loss(model, tf.nest.pack_sequence_as(specs, tensors))).weights
-
-        traced = tf.compat.v1.wrap_function(weights_of, flat)
-        self._pruned = traced.prune(traced.inputs, traced.outputs[0])
-        self.exact = not any(
-            inner.dtype == tf.resource and inner.consumers() for _, inner in self._pruned.graph.captures
-        )
-
-    def total(self, batch: Any, mask: Any) -> Any:
-        """Total weight of one micro-batch, float32 scalar."""
-        weights = tf.cast(self._pruned(*tf.nest.flatten(batch)), tf.float32)
-        if mask is not None:
-            weights *= spread(mask, weights)
-        return tf.reduce_sum(weights)

@@ -12,6 +12,7 @@ from autotune.core.settings import TrainSettings
 from autotune.core.workload import Workload
 from autotune.errors import UsageError
 from autotune.training import flavour
+from autotune.training.cut import Cut
 from autotune.training.losses import read_output
 
 
@@ -58,7 +59,8 @@ class Anatomy:
     """What tracing the loss function once has shown.
 
     Attributes:
-        has_weights: the loss function returns weights.
+        weights: computes the loss function's weights from a batch, without a forward pass; None where it returns none.
+        labels: the labels of a sparse cross entropy and the number of classes, as far as can be seen; else None.
         metric_names: names of its auxiliary values.
         has_extra: the model has regularisers or ``add_loss``, or the workload an ``extra_loss``.
         trained: trainable variables (Keras's own objects) that the loss can reach.
@@ -67,7 +69,8 @@ class Anatomy:
         reached: every ``tf.Variable`` the trace has met (random state included).
     """
 
-    has_weights: bool
+    weights: Cut | None
+    labels: tuple[Cut, int] | None
     metric_names: tuple[str, ...]
     has_extra: bool
     trained: tuple[Any, ...]
@@ -124,17 +127,48 @@ def examine(workload: Workload, model: Any, batch_spec: Any) -> Anatomy:
         )
     output = seen["output"]
     reached = {id(variable): variable for variable in graph.variables}
+    trained = [v for v in model.trainable_variables if _is_reached(flavour.raw(v), graph, reached)]
+    if not trained:
+        raise ValueError("the loss does not depend on the model's variables; check that loss() calls the model")
     return Anatomy(
-        has_weights=output.weights is not None,
+        weights=None if output.weights is None else Cut(graph, output.weights),
+        labels=_labels(graph),
         metric_names=tuple(output.metrics),
         has_extra=seen["extra"],
-        trained=tuple(
-            variable for variable in model.trainable_variables if _is_reached(flavour.raw(variable), graph, reached)
-        ),
+        trained=tuple(trained),
         written=tuple(_written_variables(graph, _float_state(model))),
         losses_dtype=output.losses.dtype,
         reached=tuple(reached.values()),
     )
+
+
+def _labels(graph: Any) -> tuple[Cut, int] | None:
+    for operation in graph.get_operations():
+        if operation.type == "SparseSoftmaxCrossEntropyWithLogits":
+            logits, labels = operation.inputs
+            if logits.shape.rank is not None and logits.shape[-1] is not None:
+                cut = Cut(graph, labels)
+                return None if cut.reads_variables else (cut, int(logits.shape[-1]))
+    return None
+
+
+def check_labels(anatomy: Anatomy, batch: Any) -> None:
+    """Looks at the labels of a batch, where the loss function's own ops show them.
+
+    Raises:
+        ValueError: one is out of range: an error on a CPU, a silent NaN on a GPU.
+    """
+    if anatomy.labels is None:
+        return
+    labels, classes = anatomy.labels
+    values = tf.function(labels, autograph=False)(batch)
+    low, high = int(tf.reduce_min(values)), int(tf.reduce_max(values))
+    if low < 0 or high >= classes:
+        wrong = low if low < 0 else high
+        raise ValueError(
+            f"the data hold the label {wrong}, but the loss has {classes} classes, numbered 0 to {classes - 1}; correct "
+            "the labels or the model's number of outputs"
+        )
 
 
 def _is_reached(variable: Any, graph: Any, reached: dict[int, Any]) -> bool:

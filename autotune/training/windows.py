@@ -149,6 +149,7 @@ class Windows:
         self._values = pad_values(self.spec, pad)
         self._bucketed = bucketed and self.ragged
         self._iterator: Any = None
+        self._ahead: Window | None = None
         self.wait_s = 0.0
         self.epoch = 0
         self.taken = 0
@@ -204,16 +205,23 @@ class Windows:
         for _ in range(epoch):
             iter(dataset)
         self.epoch, self.taken = epoch, taken
-        self._iterator = iter(self.stream(taken))
+        self._iterator, self._ahead = iter(self.stream(taken)), None
+
+    def peek(self) -> Window:
+        """The window that ``take`` will return."""
+        if self._iterator is None:
+            self._iterator = iter(self.stream())
+        if self._ahead is None:
+            batch, count = next(self._iterator)
+            self._ahead = make_window(batch, int(count))
+        return self._ahead
 
     def take(self) -> Window:
         """The next window; an empty one (0 samples) marks the end of an epoch."""
         begin = time.perf_counter()
-        if self._iterator is None:
-            self._iterator = iter(self.stream())
-        batch, count = next(self._iterator)
+        window = self.peek()
+        self._ahead = None
         self.wait_s += time.perf_counter() - begin
-        window = make_window(batch, int(count))
         if window.samples:
             self.taken += 1
         else:
