@@ -21,6 +21,7 @@ from autotune.report.charts import Picture, draw, study_pictures, vega_lite_vers
 from autotune.report.page_tables import accumulation_html, trials_html
 from autotune.report.page_text import config_html, facts_html, figures_html, reproduce_html, status_html, warnings_html
 
+_LARGE_SVG = 200_000
 _ASSETS = Path(__file__).parent / "assets"
 
 
@@ -62,14 +63,20 @@ def style_sheet() -> str:
 def _figure_html(picture: Picture, study: Study) -> str:
     title, caption = escape(picture.title), escape(picture.caption)
     note = f" <em>{escape(picture.note.capitalize())}.</em>" if picture.note else ""
-    # Without scripts the same chart is there as a picture.
-    data = base64.b64encode(draw(picture, study, "svg")).decode()
     return (
         f"<figure{' class=wide' if picture.wide else ''}><h3>{title}</h3>"
         f'<div class="chart" id="chart-{picture.name}" role="group" aria-label="{title}"></div>'
-        f'<noscript><img alt="{title}" src="data:image/svg+xml;base64,{data}"></noscript>'
+        f'<noscript><img alt="{title}" src="{_still(picture, study)}"></noscript>'
         f"<figcaption>{caption}{note}</figcaption></figure>"
     )
+
+
+def _still(picture: Picture, study: Study) -> str:
+    """The chart for a reader without scripts, as a data URL: SVG, unless many marks make that the larger one."""
+    kind, content = "svg+xml", draw(picture, study, "svg")
+    if len(content) > _LARGE_SVG:
+        kind, content = "png", draw(picture, study, "png")
+    return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
 
 
 @functools.cache

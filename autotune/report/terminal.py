@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
@@ -26,12 +27,20 @@ class Progress:
     Args:
         budget_s: wall-clock budget of the study; the time left never exceeds it.
         stream: where to write; standard error by default.
+        clock: seconds that only go forward.
     """
 
-    def __init__(self, *, budget_s: float | None = None, stream: TextIO | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        budget_s: float | None = None,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
         self._stream = stream or sys.stderr
         self._budget_s = budget_s
-        self._started = time.monotonic()
+        self._started = clock()
         self._trial_started = self._started
         self._running: str | None = None
         self._number = 0
@@ -70,7 +79,9 @@ class Progress:
             total: trials that this run of the study will do at most; None where only the budget ends it.
         """
         self._number, self._running, self._total, self._phase = number, candidate.describe(), total, ""
-        self._trial_started = time.monotonic()
+        self._trial_started = self._clock()
+        if self._live is not None:
+            self._live.refresh()
 
     def trial_phase(self, text: str) -> None:
         """Says what the running trial does now (``build``, ``trace``, ``measure`` ...); not shown in a pipe."""
@@ -98,15 +109,12 @@ class Progress:
         """The live lines, as they are at this moment."""
         from rich.text import Text
 
-        for line in self.live_lines(time.monotonic()):
+        for line in self.live_lines():
             yield Text(encodable(line, console.encoding), no_wrap=True, overflow="ellipsis")
 
-    def live_lines(self, now: float) -> list[str]:
-        """Returns the lines of the live display.
-
-        Args:
-            now: a reading of the monotonic clock.
-        """
+    def live_lines(self) -> list[str]:
+        """Returns the lines of the live display, as of now."""
+        now = self._clock()
         lines = []
         if self._running is not None:
             phase = f"  {self._phase}" if self._phase else ""

@@ -14,6 +14,9 @@ from autotune.report.chart_data import ScalingPoint, peak_lines, scaling
 from autotune.report.charts.parts import byte_unit, colour, from_zero, interval, powers, shape, tooltip, values
 from autotune.report.charts.picture import Picture
 
+# Up to so many micro-batches have a tick of their own; beyond that, powers of two have.
+_MOST_TICKS = 12
+
 
 def throughput_picture(study: Study) -> Picture | None:
     """Throughput with its interval, one colour and shape per program; None where no trial was timed."""
@@ -85,6 +88,8 @@ def _row(point: ScalingPoint) -> dict[str, Any]:
 
 
 def _size_axis(points: Sequence[ScalingPoint]) -> Any:
-    # Ticks at what was measured; labels that would touch are left out.
-    axis = alt.Axis(values=sorted({p.micro_batch for p in points}), labelOverlap=True, format="d")
+    sizes = sorted({p.micro_batch for p in points})
+    if len(sizes) > _MOST_TICKS:
+        sizes = [2**i for i in range(sizes[-1].bit_length()) if 2**i >= sizes[0]]
+    axis = alt.Axis(values=sizes, labelOverlap=True, format="d")
     return alt.X("micro_batch:Q", title="micro-batch (samples)", scale=powers(), axis=axis)
