@@ -20,7 +20,6 @@ def confirm(
     ranked: Sequence[Ranked],
     spec_of: Callable[[TrialRecord], TrialSpec],
     folder: Path,
-    *,
     say: Callable[[str], None],
 ) -> tuple[tuple[Confirmed, ...], tuple[str, ...]]:
     """Confirms the best candidate; one that fails is dropped, and the next best takes its place.
@@ -33,7 +32,7 @@ def confirm(
         say: told in a sentence what happens.
 
     Returns:
-        The best candidate and its runner-up, confirmed (empty where every candidate failed), and sentences about failures.
+        The best candidate and its runner-up, confirmed (empty where every one failed), and sentences about failures.
     """
     waiting = [r.record for r in ranked]
     remarks: list[str] = []
@@ -78,5 +77,6 @@ def longer(spec: TrialSpec) -> TrialSpec:
         min_updates=2 * spec.plan.min_updates,
         max_measure_s=2 * spec.plan.max_measure_s,
         give_up_update_s=None,
+        beaten_update_s=None,
     )
     return replace(spec, plan=plan)

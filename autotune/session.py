@@ -26,6 +26,9 @@ from autotune.study import Study
 from autotune.trial import TrialLauncher
 from autotune.watcher import Watcher
 
+# An update surely this much slower than the best is beaten: a narrower interval would change no choice.
+BEATEN = 1.1
+
 
 class Session:
     """Opened, searched, chosen, written, in this order.
@@ -139,7 +142,9 @@ class Session:
         self, number: int, candidate: Candidate, *, give_up_update_s: float | None, timeout_s: float | None
     ) -> TrialRecord:
         spec = self._spec(number, candidate)
-        plan = replace(spec.plan, give_up_update_s=give_up_update_s)
+        rates = [r.samples_per_s for r in self.store.records() if r.completed and r.samples_per_s]
+        beaten_s = BEATEN * candidate.global_batch / max(rates) if rates else None
+        plan = replace(spec.plan, give_up_update_s=give_up_update_s, beaten_update_s=beaten_s)
         limit_s = self._trial_timeout_s if timeout_s is None else min(self._trial_timeout_s, timeout_s)
         return self._launcher.run(replace(spec, plan=plan, timeout_s=limit_s))
 

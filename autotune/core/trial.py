@@ -41,8 +41,10 @@ class MeasurePlan:
         min_updates: fewest measured updates of a timing pass.
         max_measure_s: stop measuring after this long, however wide the interval.
         interval_share: stop once the 95 % interval of the median is within this share of it, either side.
-        give_up_update_s: an update slower than this is measured ``min_updates`` times and no longer; None never
-            gives up.
+        give_up_update_s: an update slower than this cannot win: the trial ends as ``timed_out`` without measuring; None
+            never gives up.
+        beaten_update_s: once the interval lies wholly above this, the candidate is beaten and its interval narrow
+            enough; None always measures in full.
         memory_windows: full accumulation windows of a memory pass, before the tail window.
     """
 
@@ -50,6 +52,7 @@ class MeasurePlan:
     max_measure_s: float = 10.0
     interval_share: float = 0.02
     give_up_update_s: float | None = None
+    beaten_update_s: float | None = None
     memory_windows: int = 2
 
 

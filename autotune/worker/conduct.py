@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from autotune.core.outcome import Memory, Outcome, State, Throughput
-from autotune.core.trial import PassKind, TrialSpec
+from autotune.core.trial import MeasurePlan, PassKind, TrialSpec
 from autotune.core.units import format_bytes
 from autotune.worker.asked import check_samples
 from autotune.worker.loops import Loop, Update
@@ -17,6 +17,9 @@ from autotune.worker.meters import Meter
 from autotune.worker.meters.host import HostMeter, give_freed_memory_back
 from autotune.worker.phases import Phases
 from autotune.worker.timing import Stopwatch, throughput, time_updates
+
+# One executor thread and no graph optimizer: a memory pass runs slower than training does.
+_SETTLED_IS_SLOWER = 2.0
 
 
 class Subject(Protocol):
@@ -31,8 +34,12 @@ class Subject(Protocol):
     def build(self, kind: PassKind) -> Loop:
         """Builds the loop as the candidate asks."""
 
-    def exercise(self, windows: int) -> list[Update]:
-        """Runs what peaks: full windows, the tail window, evaluation and a checkpoint, as far as the loop has them."""
+    def exercise(self, windows: int, give_up_update_s: float | None) -> list[Update]:
+        """Runs what peaks: full windows, the tail window, evaluation and a checkpoint, as far as the loop has them.
+
+        Raises:
+            HopelessError: an update takes longer than ``give_up_update_s``.
+        """
 
     def effective(self) -> tuple[dict[str, str], list[str]]:
         """Reads back what took effect, with warnings; raises ``NotAsAskedError`` where it is not what was asked."""
@@ -56,7 +63,7 @@ def conduct(subject: Subject, kind: PassKind, spec: TrialSpec, phases: Phases) -
     memory = None
     if kind != "timing":
         with phases("exercise"):
-            updates = updates + subject.exercise(spec.plan.memory_windows)
+            updates = updates + subject.exercise(spec.plan.memory_windows, _patience_s(spec.plan))
             loop.synchronize()
         memory = _read(meters, subject.input_bytes)
     effective, more = subject.effective()
@@ -71,6 +78,10 @@ def conduct(subject: Subject, kind: PassKind, spec: TrialSpec, phases: Phases) -
         final_loss_scale=next((u.loss_scale for u in reversed(updates) if u.loss_scale is not None), None),
         warnings=(*warnings, *more),
     )
+
+
+def _patience_s(plan: MeasurePlan) -> float | None:
+    return None if plan.give_up_update_s is None else _SETTLED_IS_SLOWER * plan.give_up_update_s
 
 
 def _conditions(kind: PassKind, spec: TrialSpec) -> tuple[list[Meter], list[str]]:
@@ -99,8 +110,8 @@ def _read(meters: Sequence[Meter], input_bytes: int | None) -> Memory:
     first = meters[0].source
     peak = peaks[first]
     return Memory(
-        # A data set in host memory is no part of what a device needs; whether this allocator holds it hangs on how NumPy
-        # happened to align it.
+        # A data set in host memory is no part of what a device needs; whether this allocator holds it hangs on how
+        # NumPy happened to align it.
         peak_bytes=None if peak is None else peak - (input_bytes or 0),
         peak_source=None if peak is None else first,
         host_peak_bytes=peaks[HostMeter.source],

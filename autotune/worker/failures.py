@@ -10,7 +10,7 @@ from autotune.core.failures import is_out_of_memory
 from autotune.core.outcome import Outcome, State
 from autotune.core.workload import WorkloadRef
 from autotune.worker.loops import OutOfDataError
-from autotune.worker.timing import IdleLoopError
+from autotune.worker.timing import HopelessError, IdleLoopError
 from autotune.worker.user_code import UnsuitableFileError, where
 
 # TensorFlow's classes for failures of the machine or of TensorFlow itself; the others are about what the user asked.
@@ -42,6 +42,8 @@ def outcome_of(problem: BaseException, ref: WorkloadRef, *, limited: bool, jit_c
     print(text, file=sys.stderr)
     if isinstance(problem, (NotAsAskedError, IdleLoopError, OutOfDataError)):
         return Outcome(state=State.INVALID, reason=str(problem), traceback=text)
+    if isinstance(problem, HopelessError):
+        return Outcome(state=State.TIMED_OUT, reason=str(problem))
     for cause in _chain(problem):
         if is_out_of_memory(_type_names(cause), str(cause), limited=limited):
             return Outcome(state=State.OUT_OF_MEMORY, reason=_sentence(cause), traceback=text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from autotune.training import AccumulationLoop
 from autotune.worker.asked import check_effective
 from autotune.worker.failures import NotAsAskedError
 from autotune.worker.loops import Loop, Update, read
+from autotune.worker.timing import give_up_if_hopeless
 
 
 class WorkloadSubject:
@@ -58,8 +60,9 @@ class WorkloadSubject:
 
         return counted
 
-    def exercise(self, windows: int) -> list[Update]:
+    def exercise(self, windows: int, give_up_update_s: float | None) -> list[Update]:
         """Runs full windows and the tail window of an epoch, evaluates, and saves a checkpoint."""
+        self._look_ahead(give_up_update_s)
         batch, size = self._candidate.global_batch, self._loop.dataset_size
         full = self._loop.prepare_window(batch)
         results = [self._loop.update(full) for _ in range(windows)]
@@ -70,6 +73,19 @@ class WorkloadSubject:
         with tempfile.TemporaryDirectory(prefix="autotune-") as folder:
             self._loop.save(Path(folder) / "checkpoint")
         return [read(result) for result in results]
+
+    def _look_ahead(self, give_up_update_s: float | None) -> None:
+        """Judges an update by one of its micro-batches: some programs are tens of times slower than others."""
+        steps = self._candidate.accumulation_steps
+        if give_up_update_s is None or steps == 1:
+            return
+        window = self._loop.prepare_window(self._candidate.micro_batch * self._candidate.replicas)
+        for _ in range(2):  # the first call traces and compiles
+            self._loop.synchronize()
+            started = time.perf_counter()
+            self._loop.update(window)
+            self._loop.synchronize()
+        give_up_if_hopeless(steps * (time.perf_counter() - started), give_up_update_s)
 
     def effective(self) -> tuple[dict[str, str], list[str]]:
         """Checks the loop's own report of what it compiled."""

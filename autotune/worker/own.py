@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
 from autotune.core.trial import PassKind, TrialSpec
 from autotune.worker.asked import check_policy, check_reads
 from autotune.worker.loops import Loop, OwnLoop, Update, read
+from autotune.worker.timing import give_up_if_hopeless
 from autotune.worker.tracked import TrackedSettings, reads
 
 
@@ -31,9 +33,15 @@ class OwnSubject:
         self._loop = OwnLoop(self._made)
         return self._loop
 
-    def exercise(self, windows: int) -> list[Update]:
+    def exercise(self, windows: int, give_up_update_s: float | None) -> list[Update]:
         """Runs updates; one more than asked for, since the first allocates what the others reuse."""
-        return [read(self._loop.update()) for _ in range(windows + 1)]
+        results = [read(self._loop.update())]
+        for _ in range(windows):
+            started = time.perf_counter()
+            results.append(read(self._loop.update()))
+            self._loop.synchronize()
+            give_up_if_hopeless(time.perf_counter() - started, give_up_update_s)
+        return results
 
     def effective(self) -> tuple[dict[str, str], list[str]]:
         """Checks that every searched axis was read, and the precision where Keras is used."""

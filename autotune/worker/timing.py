@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from autotune.core.outcome import Throughput
 from autotune.core.steady import SMALLEST_FOR_95, is_warm, median_interval
 from autotune.core.trial import MeasurePlan
+from autotune.core.units import format_seconds
 from autotune.worker.loops import Loop, Update, read
 from autotune.worker.phases import Phases
 
@@ -16,6 +17,10 @@ _BLOCK_S = 0.05
 _BLOCK_UPDATES = 1000
 _MIN_MEASURE_S = 0.5
 _NOTHING_S = 5e-6
+
+
+class HopelessError(Exception):
+    """An update is so much slower than the best one known that measuring it would be a waste."""
 
 
 class IdleLoopError(Exception):
@@ -70,7 +75,7 @@ class Stopwatch:
 
     def __init__(self, loop: Loop, *, global_batch: int, clock: Callable[[], float]) -> None:
         self._loop = loop
-        self._global_batch = global_batch
+        self.global_batch = global_batch
         self._clock = clock
         self.updates: list[Update] = []
 
@@ -88,7 +93,7 @@ class Stopwatch:
         return Block(
             seconds=seconds,
             updates=updates,
-            samples=sum(self._global_batch if u.samples is None else u.samples for u in updates),
+            samples=sum(self.global_batch if u.samples is None else u.samples for u in updates),
             input_wait_s=None if waited is None or waited_now is None else waited_now - waited,
         )
 
@@ -97,6 +102,7 @@ def time_updates(stopwatch: Stopwatch, plan: MeasurePlan, phases: Phases) -> Tim
     """Runs the loop until its throughput is known.
 
     Raises:
+        HopelessError: an update takes longer than ``plan.give_up_update_s``.
         IdleLoopError: the updates do no work.
         Exception: whatever the loop raises.
     """
@@ -105,13 +111,12 @@ def time_updates(stopwatch: Stopwatch, plan: MeasurePlan, phases: Phases) -> Tim
     with phases("warm_up"):
         warm_up, warm = _warm_up(stopwatch, plan, first)
     usual = min(b.seconds for b in warm_up[1:])
-    slow = plan.give_up_update_s is not None and usual > plan.give_up_update_s
     with phases("measure"):
-        blocks, narrow = _measure(stopwatch, plan, block_size=_block_size(usual), slow=slow)
+        blocks, known = _measure(stopwatch, plan, block_size=_block_size(usual))
     fastest = min(b.seconds / len(b.updates) for b in blocks)
     if fastest < _NOTHING_S:
         raise IdleLoopError(f"update() returned after {fastest * 1e6:.2g} microseconds; it does nothing")
-    return Timing(blocks=tuple(blocks), updates=tuple(stopwatch.updates), steady=warm and narrow)
+    return Timing(blocks=tuple(blocks), updates=tuple(stopwatch.updates), steady=warm and known)
 
 
 def _block_size(update_s: float) -> int:
@@ -126,13 +131,22 @@ def _warm_up(stopwatch: Stopwatch, plan: MeasurePlan, first: Block) -> tuple[lis
         spent += blocks[-1].seconds
         if is_warm([b.seconds_per_sample if b.samples else b.seconds for b in blocks]):
             return blocks, True
-        hopeless = plan.give_up_update_s is not None and blocks[-1].seconds > plan.give_up_update_s
-        if hopeless or (spent > plan.max_measure_s and len(blocks) > 2):
+        give_up_if_hopeless(blocks[-1].seconds, plan.give_up_update_s)
+        if spent > plan.max_measure_s and len(blocks) > 2:
             return blocks, False
 
 
-def _measure(stopwatch: Stopwatch, plan: MeasurePlan, *, block_size: int, slow: bool) -> tuple[list[Block], bool]:
-    fewest = plan.min_updates if slow else max(plan.min_updates, SMALLEST_FOR_95)
+def give_up_if_hopeless(update_s: float, limit_s: float | None) -> None:
+    """Raises :class:`HopelessError` where one update took longer than ``limit_s``; None never gives up."""
+    if limit_s is not None and update_s > limit_s:
+        raise HopelessError(
+            f"given up: an update takes about {format_seconds(update_s)}; above {format_seconds(limit_s)} it cannot win"
+        )
+
+
+def _measure(stopwatch: Stopwatch, plan: MeasurePlan, *, block_size: int) -> tuple[list[Block], bool]:
+    """Returns the blocks, and whether they tell enough: a narrow interval, or one that lies wholly in defeat."""
+    fewest = max(plan.min_updates, SMALLEST_FOR_95)
     blocks: list[Block] = []
     spent = 0.0
     while True:
@@ -141,9 +155,11 @@ def _measure(stopwatch: Stopwatch, plan: MeasurePlan, *, block_size: int, slow: 
         done = sum(len(b.updates) for b in blocks)
         if done < plan.min_updates or (len(blocks) < fewest and spent < plan.max_measure_s):
             continue
-        narrow = median_interval(_per_sample(blocks)).share <= plan.interval_share
-        if (narrow and spent >= _MIN_MEASURE_S) or slow or spent >= plan.max_measure_s:
-            return blocks, narrow
+        interval = median_interval(_per_sample(blocks))
+        beaten = plan.beaten_update_s is not None and interval.low * stopwatch.global_batch > plan.beaten_update_s
+        known = interval.share <= plan.interval_share or beaten
+        if (known and spent >= _MIN_MEASURE_S) or spent >= plan.max_measure_s:
+            return blocks, known
 
 
 def _per_sample(blocks: Sequence[Block]) -> list[float]:
