@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from autotune.confirm import confirm, longer
+from autotune.confirm import confirm, in_full
 from autotune.core.candidate import Candidate
-from autotune.core.confirmation import Confirmed, winner
+from autotune.core.confirmation import winner
 from autotune.core.pareto import pareto_front
 from autotune.core.select import select, verdict
 from autotune.core.space import SearchSpace
@@ -18,6 +17,7 @@ from autotune.core.study import Job
 from autotune.core.trial import MeasurePlan, TrialRecord, TrialSpec
 from autotune.core.workload import WorkloadRef
 from autotune.errors import AutotuneError
+from autotune.report.accumulation import full_batch_record
 from autotune.report.files import write_study_files
 from autotune.report.text import trade_off_table
 from autotune.search.run import search
@@ -112,19 +112,24 @@ class Session:
         ranked = select(records, self._job.objective, memory_limit_bytes=self._job.memory_limit_bytes)
         if not ranked:
             raise AutotuneError(_nothing_usable(records) + "\n\n" + trade_off_table(self.store.study()))
-        confirmed, remarks = confirm(
-            self._launcher, ranked, self._confirmation_spec, self._folder, say=self._watcher.say
+        confirmation = confirm(
+            self._launcher,
+            ranked,
+            full_batch_record(self.store.study()),
+            self._confirmation_spec,
+            self._folder,
+            self._watcher.say,
         )
-        notes = (*self._notes, *remarks)
-        if not confirmed:
+        notes = (*self._notes, *confirmation.remarks)
+        if not confirmation.contenders:
             self.store.update(warnings=notes)
-            raise AutotuneError("no candidate that completed could be confirmed by running it again: " + remarks[-1])
-        chosen, tie = winner(confirmed)
+            raise AutotuneError("no candidate that completed could be confirmed by running it again: " + notes[-1])
+        chosen, tie = winner(confirmation.contenders)
         self.store.update(
             chosen=chosen.record.number,
             confirmed=True,
             confirmation=chosen.throughput,
-            verdict=verdict(chosen.as_record(), _with_confirmed(records, confirmed)),
+            verdict=verdict(chosen.as_record(), confirmation.put_into(records)),
             warnings=(*notes, tie) if tie else notes,
         )
 
@@ -149,7 +154,7 @@ class Session:
         return self._launcher.run(replace(spec, plan=plan, timeout_s=limit_s))
 
     def _confirmation_spec(self, record: TrialRecord) -> TrialSpec:
-        return longer(self._spec(record.number, record.candidate))
+        return in_full(self._spec(record.number, record.candidate))
 
     def _spec(self, number: int, candidate: Candidate) -> TrialSpec:
         return TrialSpec(
@@ -162,12 +167,6 @@ class Session:
             timeout_s=self._trial_timeout_s,
             plan=self._plan,
         )
-
-
-def _with_confirmed(records: tuple[TrialRecord, ...], confirmed: Sequence[Confirmed]) -> list[TrialRecord]:
-    """The same trials, each with its confirmed throughput where it has one: like is compared with like."""
-    again = {c.record.number: c.as_record() for c in confirmed}
-    return [again.get(r.number, r) for r in records]
 
 
 def _nothing_usable(records: tuple[TrialRecord, ...]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from autotune.core.outcome import Throughput
@@ -25,6 +25,27 @@ class Confirmed:
     def as_record(self) -> TrialRecord:
         """Returns the trial with the confirmed throughput in place of its own, for comparing."""
         return replace(self.record, outcome=replace(self.record.outcome, throughput=self.throughput))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confirmation:
+    """What confirmation came to.
+
+    Attributes:
+        contenders: the best candidate and, where there is one, its runner-up; empty where every candidate failed.
+        reference: one plain full batch, run in between, where it is not a contender.
+        remarks: sentences about candidates that failed.
+    """
+
+    contenders: tuple[Confirmed, ...] = ()
+    reference: Confirmed | None = None
+    remarks: tuple[str, ...] = ()
+
+    def put_into(self, records: Iterable[TrialRecord]) -> list[TrialRecord]:
+        """Returns ``records``, each with its confirmed throughput where it has one: like is compared with like."""
+        everyone = (*self.contenders, *((self.reference,) if self.reference else ()))
+        again = {c.record.number: c.as_record() for c in everyone}
+        return [again.get(r.number, r) for r in records]
 
 
 def pool(rounds: Sequence[Throughput]) -> Throughput:
