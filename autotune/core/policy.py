@@ -24,6 +24,7 @@ from autotune.core.units import format_rate
 
 WORTHWHILE = 0.01  # improvement that a further trial must be able to bring
 STOP_CHANCE = 0.10  # with at least this probability
+ENOUGH_FAILURES = 6  # trials that failed, other than by memory, while none completed
 GIVE_UP = 3.0  # an update this many times slower than the best one is not measured at length
 
 
@@ -102,7 +103,10 @@ def next_candidate(
         steps.append(lambda: _cheapest(state, promising, memory_share))
     if objective == "pareto":
         steps.append(lambda: _front(state, promising))
-    return next((found for step in steps if (found := step()) is not None), _nothing_left(state, objective))
+    found = next((found for step in steps if (found := step()) is not None), None)
+    if found is None and len(affordable) < len(state.remaining):
+        return Stop(reason="the time budget is spent: no promising candidate is expected to end within it")
+    return found or _nothing_left(state, objective)
 
 
 def give_up_update_s(records: Iterable[TrialRecord], candidate: Candidate) -> float | None:
@@ -114,12 +118,12 @@ def give_up_update_s(records: Iterable[TrialRecord], candidate: Candidate) -> fl
 def _descend(state: PolicyState, affordable: Sequence[Candidate]) -> Proposal | Stop:
     """Nothing fits yet: start at a moderate size, go down fast, then try the programs that need least memory."""
     left = [c for c in affordable if not state.peaks.ruled_out(c) and not state.broken(c)]
-    if not left:
+    if not left or len(state.failed) >= ENOUGH_FAILURES:
         return Stop(reason=_nothing_completed(state))
+    if not state.records:
+        return Proposal(candidate=state.first_look(left), why="a first look")
     if not state.out_of_memory:
-        return Proposal(
-            candidate=state.first_look(left), why="a first look" if not state.records else "another program"
-        )
+        return Proposal(candidate=state.first_look(state.most_different(left)), why="a different program")
     failed = [r.candidate for r in state.out_of_memory]
     smaller = [c for c in left if any(program(c) == program(f) for f in failed)]
     if smaller:
@@ -209,4 +213,4 @@ def _nothing_left(state: PolicyState, objective: Objective) -> Stop:
 def _nothing_completed(state: PolicyState) -> str:
     if len(state.out_of_memory) == len(state.records):
         return "nothing fits: even the smallest micro-batches ran out of memory"
-    return "no candidate completed, and those left differ too little from the failed ones to be worth running"
+    return f"no candidate completed: {len(state.failed)} of {len(state.records)} trials failed, not for lack of memory"

@@ -47,6 +47,7 @@ class PolicyState:
         self.remaining = [c for c in space.candidates() if c not in taken]
         self.usable = [r for r in records if usable(r, memory_limit_bytes)]
         self.out_of_memory = [r for r in records if r.state is State.OUT_OF_MEMORY]
+        self.failed = [r for r in records if r.state in _FAILED]
         self.peaks = PeakModel(records, memory_limit_bytes)
         self.cost = CostModel(records)
         self.best_rate = max((r.samples_per_s or 0.0 for r in self.usable), default=0.0)
@@ -63,6 +64,14 @@ class PolicyState:
         share = self.space.global_batch / self.space.replicas
         target = min(share / FIRST_STEPS, max(FIRST_SIZE, share / 32))
         return min(looped, key=lambda c: (abs(c.micro_batch - target), c.micro_batch))
+
+    def most_different(self, among: Sequence[Candidate]) -> list[Candidate]:
+        """Those that share fewest axis values with the trials that failed, in the order given."""
+        shared = [
+            sum(getattr(c, axis) == getattr(r.candidate, axis) for r in self.failed for axis in _BROKEN_AXES)
+            for c in among
+        ]
+        return [c for c, count in zip(among, shared, strict=True) if count == min(shared)]
 
     def measured(self, candidate: Candidate) -> bool:
         """True where the candidate's program was timed at some size."""
@@ -97,15 +106,15 @@ class PolicyState:
     @cached_property
     def _broken_programs(self) -> set[tuple[object, ...]]:
         completed = {program(r.candidate) for r in self.records if r.completed}
-        return {program(r.candidate) for r in self.records if r.state in _FAILED} - completed
+        return {program(r.candidate) for r in self.failed} - completed
 
     @cached_property
     def _broken_values(self) -> set[tuple[str, object]]:
         broken = set()
         for axis in _BROKEN_AXES:
             completed = {getattr(r.candidate, axis) for r in self.records if r.completed}
-            for value in {getattr(r.candidate, axis) for r in self.records if r.state in _FAILED} - completed:
-                failed = {program(r.candidate) for r in self.records if r.state in _FAILED}
+            for value in {getattr(r.candidate, axis) for r in self.failed} - completed:
+                failed = {program(r.candidate) for r in self.failed}
                 if completed and sum(_value(key, axis) == value for key in failed) >= 2:
                     broken.add((axis, value))
         return broken

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from autotune.core.candidate import Candidate
+from autotune.core.memory_fit import PeakModel
 from autotune.core.outcome import State
 from autotune.core.pareto import knee, usable
 from autotune.core.study import Objective
@@ -74,8 +76,14 @@ def ties(a: TrialRecord, b: TrialRecord) -> bool:
     return gap <= SURE_TIE or (gap <= WIDEST_TIE and overlap)
 
 
-def verdict(chosen: TrialRecord, records: Iterable[TrialRecord]) -> str:
-    """Returns the choice in one sentence, compared with one plain full batch where that was measured."""
+def verdict(chosen: TrialRecord, records: Iterable[TrialRecord], *, memory_limit_bytes: int | None = None) -> str:
+    """Returns the choice in one sentence, compared with one plain full batch where that was measured.
+
+    Args:
+        chosen: the chosen trial.
+        records: all trials.
+        memory_limit_bytes: the limit, to say why a full batch was not run.
+    """
     everything = tuple(records)
     what = chosen.candidate.describe()
     reference = _full_batch(everything)
@@ -88,16 +96,28 @@ def verdict(chosen: TrialRecord, records: Iterable[TrialRecord]) -> str:
         if chosen.peak_bytes and reference.peak_bytes:
             sentence += f" at {100 * chosen.peak_bytes / reference.peak_bytes:.0f} % of its peak memory"
         return sentence
-    return f"{what}: {_figures(chosen)}; {_why_no_reference(everything)}"
+    return f"{what}: {_figures(chosen)}; {_why_no_reference(chosen.candidate, everything, memory_limit_bytes)}"
 
 
-def _why_no_reference(records: tuple[TrialRecord, ...]) -> str:
+def _why_no_reference(chosen: Candidate, records: tuple[TrialRecord, ...], limit: int | None) -> str:
     failed = [r for r in records if r.candidate.accumulation_steps == 1 and not r.completed]
     if any(r.state is State.OUT_OF_MEMORY for r in failed):
         needed = next((r.peak_bytes for r in failed if r.peak_bytes), None)
         return "one full batch does not fit in memory" + (f" (it needs {format_bytes(needed)})" if needed else "")
     if failed:
         return f"one full batch did not complete ({failed[0].state})"
+    plain = replace(
+        chosen,
+        micro_batch=chosen.global_batch // chosen.replicas,
+        jit_compile=None if chosen.jit_compile is None else False,
+        recompute=None if chosen.recompute is None else False,
+    )
+    expected = PeakModel(records, limit).predict(plain)
+    if limit is not None and expected is not None and expected.expected > limit:
+        return (
+            f"one full batch was not run: it is expected to need about {format_bytes(expected.expected)} "
+            f"of the {format_bytes(limit)} allowed"
+        )
     return "one full batch was not run"
 
 

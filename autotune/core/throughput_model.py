@@ -20,13 +20,16 @@ from autotune.core.candidate import Candidate
 LEVEL = 1.0  # of everything
 PRECISION = 0.35
 JIT = 0.18
-RECOMPUTE = 0.10
+RECOMPUTE = 0.08
 EXECUTION = 0.12
-PROGRAM = 0.28  # of one combination: XLA on a convolution in a loop is no sum of two effects
+PROGRAM = 0.26  # of compilation and execution together: XLA on a convolution in a loop is no sum of two effects
+PROGRAM_IN_PRECISION = 0.10  # of the same within one precision
 LOSS_SCALE = 0.02  # skipped updates
 SIZE = 0.12  # departure from the curve, shared by all programs
 SIZE_IN_PROGRAM = 0.06  # departure of one program
 SIZE_OCTAVES = 2.0  # correlation length over the micro-batch, in factors of two
+ROUGH = 0.03  # jumps from one size to the next: tiles, waves, another library kernel
+ROUGH_OCTAVES = 0.5
 RECOMPUTE_COST = math.log(0.85)  # prior mean: a recomputed forward pass
 REPEAT = 0.006  # the same candidate in a fresh process
 
@@ -144,7 +147,6 @@ def _prior_mean(candidate: Candidate, half_size: float) -> float:
 
 
 def _covariance(a: Candidate, b: Candidate) -> float:
-    same_base = a.precision == b.precision and a.jit_compile == b.jit_compile and a.recompute == b.recompute
     shared = LEVEL**2
     shared += PRECISION**2 * (a.precision == b.precision)
     shared += JIT**2 * (a.jit_compile == b.jit_compile)
@@ -154,12 +156,15 @@ def _covariance(a: Candidate, b: Candidate) -> float:
     same_execution = looped and a.execution == b.execution
     single = a.accumulation_steps == 1 and b.accumulation_steps == 1
     shared += EXECUTION**2 * (same_execution or single)
-    same_program = same_base and (same_execution or single)
-    shared += PROGRAM**2 * same_program
+    same_program = a.jit_compile == b.jit_compile and (same_execution or single)
+    same_kernels = same_program and a.precision == b.precision
+    shared += PROGRAM**2 * same_program + PROGRAM_IN_PRECISION**2 * same_kernels
     shared += LOSS_SCALE**2 * (a.initial_loss_scale == b.initial_loss_scale)
-    distance = math.sqrt(3) * abs(math.log2(a.micro_batch / b.micro_batch)) / SIZE_OCTAVES
+    octaves = abs(math.log2(a.micro_batch / b.micro_batch))
+    shared += ROUGH**2 * math.exp(-octaves / ROUGH_OCTAVES)
+    distance = math.sqrt(3) * octaves / SIZE_OCTAVES
     near = (1 + distance) * math.exp(-distance)  # Matern 3/2: smooth from size to size, free over octaves
-    return shared + near * (SIZE**2 + SIZE_IN_PROGRAM**2 * same_program)
+    return shared + near * (SIZE**2 + SIZE_IN_PROGRAM**2 * same_kernels)
 
 
 def _covariances(known: list[Candidate]) -> list[list[float]]:

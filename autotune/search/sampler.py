@@ -78,10 +78,10 @@ class PolicySampler(BaseSampler):
         """Returns the parameters of the next candidate."""
         others = [t for t in study.get_trials(deepcopy=False) if t.number != trial.number]
         decision: Proposal | Open | Stop | None = self._planned
-        self._planned = None
         if decision is None:  # asked by Optuna itself, not by our loop
             records = [r for t in others if (r := record_of(t)) is not None]
             decision = self.decide(records, [c for t in others if (c := candidate_of(t)) is not None])
+        self._planned = None
         if isinstance(decision, Proposal):
             return to_params(decision.candidate, self.space)
         if isinstance(decision, Open):
@@ -98,11 +98,11 @@ class PolicySampler(BaseSampler):
 
     def _drawn(self, study: Study, trial: FrozenTrial) -> dict[str, Any]:
         tpe = self._tpe(trial)
-        drawn = dict(tpe.sample_relative(study, trial, tpe.infer_relative_search_space(study, trial)))
-        for name, distribution in distributions(self.space).items():
-            if name not in drawn:
-                drawn[name] = tpe.sample_independent(study, trial, name, distribution)
-        return drawn
+        joint = tpe.sample_relative(study, trial, tpe.infer_relative_search_space(study, trial))
+        return {
+            name: joint[name] if name in joint else tpe.sample_independent(study, trial, name, distribution)
+            for name, distribution in distributions(self.space).items()
+        }
 
     def _tpe(self, trial: FrozenTrial) -> TPESampler:
         seed = (self._seed * 1_000_003 + trial.number) % 2**32

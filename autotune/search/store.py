@@ -90,7 +90,7 @@ class StudyStore:
     def tell(self, record: TrialRecord) -> None:
         """Stores what happened in a trial that was asked for, or taken over from :meth:`unfinished`."""
         trial = self._trials.pop(record.number, None) or self._revived(record.number)
-        written.write_record(trial, record, self.job.memory_limit_bytes)
+        written.write_record(trial, record, _limit(self.job))
         state, values = written.optuna_outcome(record)
         self._study.tell(trial, values, state=state)
 
@@ -190,7 +190,7 @@ def open_study(
     backend = connect(url)
     sampler = PolicySampler(
         space,
-        memory_limit_bytes=job.memory_limit_bytes,
+        memory_limit_bytes=_limit(job),
         objective=job.objective,
         memory_share=memory_share,
         seed=job.seed,
@@ -246,6 +246,11 @@ def load_study(where: Path | str, *, name: str | None = None) -> Study:
     if "job" not in study.user_attrs:
         raise UsageError(f"the study at {redact(text)} was not made by autotune")
     return _study_value(study)
+
+
+def _limit(job: Job) -> int:
+    """The limit that trials meet in fact: the one asked for, else what the device has."""
+    return job.device.memory_usable_bytes if job.memory_limit_bytes is None else job.memory_limit_bytes
 
 
 def _check_same(name: str, stored: Job, asked: Job) -> None:

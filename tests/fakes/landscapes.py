@@ -46,7 +46,9 @@ class Landscape:
         """The exhaustive optimum."""
         return max((c for c in self.space.candidates() if self.fits(c)), key=self.rate)
 
-    def trial(self, number: int, candidate: Candidate, seed: int = 0, give_up_update_s: float | None = None) -> TrialRecord:
+    def trial(
+        self, number: int, candidate: Candidate, seed: int = 0, give_up_update_s: float | None = None
+    ) -> TrialRecord:
         """What a trial of ``candidate`` would record, with repeatable noise."""
         if not self.fits(candidate):
             outcome = Outcome(state=State.OUT_OF_MEMORY, reason="ran out of memory (synthetic)")
