@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from autotune.core.candidate import Candidate
 from autotune.core.memory_fit import Fit
-from autotune.core.policy_state import PolicyState
+from autotune.core.policy_state import HOPELESS, PolicyState
 from autotune.core.select import MEMORY_SHARE
 from autotune.core.space import SearchSpace
 from autotune.core.study import Objective
@@ -24,8 +24,8 @@ from autotune.core.units import format_rate
 
 WORTHWHILE = 0.01  # improvement that a further trial must be able to bring
 STOP_CHANCE = 0.10  # with at least this probability
+PATIENCE = 10.0  # times slower than the best, that is still measured for a front
 ENOUGH_FAILURES = 6  # trials that failed, other than by memory, while none completed
-GIVE_UP = 3.0  # an update this many times slower than the best one is not measured at length
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,10 +109,16 @@ def next_candidate(
     return found or _nothing_left(state, objective)
 
 
-def give_up_update_s(records: Iterable[TrialRecord], candidate: Candidate) -> float | None:
-    """Returns the seconds after which one update of ``candidate`` is hopeless; None while nothing is known."""
+def give_up_update_s(
+    records: Iterable[TrialRecord], candidate: Candidate, objective: Objective = "throughput"
+) -> float | None:
+    """Returns the seconds after which one update of ``candidate`` is hopeless; None while nothing is known.
+
+    The low end of a memory/throughput front is slow and belongs to it, so ``pareto`` has more patience.
+    """
     rates = [r.samples_per_s for r in records if r.completed and r.samples_per_s]
-    return GIVE_UP * candidate.global_batch / max(rates) if rates else None
+    factor = PATIENCE if objective == "pareto" else HOPELESS
+    return factor * candidate.global_batch / max(rates) if rates else None
 
 
 def _descend(state: PolicyState, affordable: Sequence[Candidate]) -> Proposal | Stop:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from autotune.core.candidate import Candidate
 from autotune.core.memory_fit import Fit, PeakModel
-from autotune.core.outcome import State
+from autotune.core.outcome import State, Throughput
 from autotune.core.pareto import usable
 from autotune.core.space import SearchSpace
 from autotune.core.throughput_model import Observation, ThroughputModel
@@ -15,6 +15,8 @@ from autotune.core.trial import TrialRecord
 from autotune.core.trial_cost import CostModel, program
 
 SLOW_PROGRAM = 1.5  # a program this many times slower than the best, at its best size, is left alone
+HOPELESS = 3.0  # an update this many times slower than the best one is not measured
+HOPELESS_NOISE = 0.3  # a figure of speech, not a measurement
 SURE_ENOUGH = 0.85  # chance to fit that a trial needs
 GAMBLE = 0.40  # chance to fit that suffices while nothing has run out of memory yet
 FIRST_STEPS = 4  # accumulation steps of a first look
@@ -56,7 +58,7 @@ class PolicyState:
     @cached_property
     def throughput(self) -> ThroughputModel:
         """The throughput model; needs at least one timed trial."""
-        return ThroughputModel([_observation(r) for r in self.records if r.samples_per_s], self._pending)
+        return ThroughputModel(_observations(self.records), self._pending)
 
     def first_look(self, among: Sequence[Candidate]) -> Candidate:
         """A moderate size of the first program that is left: small enough to fit, few enough steps to be quick."""
@@ -100,8 +102,13 @@ class PolicyState:
         )
 
     def _slow(self, candidate: Candidate) -> bool:
-        rates = [r.samples_per_s or 0.0 for r in self.usable if program(r.candidate) == program(candidate)]
-        return bool(rates) and max(rates) * SLOW_PROGRAM < self.best_rate
+        own = [r for r in self.usable if program(r.candidate) == program(candidate)]
+        return bool(own) and all((r.samples_per_s or 0.0) * SLOW_PROGRAM < self._best_near(r) for r in own)
+
+    def _best_near(self, record: TrialRecord) -> float:
+        """Best rate at about the same micro-batch or below: to be slower than a larger one alone is no shame."""
+        most = 1.5 * record.candidate.micro_batch
+        return max(r.samples_per_s or 0.0 for r in self.usable if r.candidate.micro_batch <= most)
 
     @cached_property
     def _broken_programs(self) -> set[tuple[object, ...]]:
@@ -114,7 +121,7 @@ class PolicyState:
         for axis in _BROKEN_AXES:
             completed = {getattr(r.candidate, axis) for r in self.records if r.completed}
             for value in {getattr(r.candidate, axis) for r in self.failed} - completed:
-                failed = {program(r.candidate) for r in self.failed}
+                failed = {program(r.candidate) for r in self.failed if r.state is not State.TIMED_OUT}
                 if completed and sum(_value(key, axis) == value for key in failed) >= 2:
                     broken.add((axis, value))
         return broken
@@ -128,8 +135,18 @@ def _value(key: tuple[object, ...], axis: str) -> object:
     return key[("precision", "execution", "jit_compile", "recompute").index(axis)]
 
 
-def _observation(record: TrialRecord) -> Observation:
-    timing = record.outcome.throughput
-    assert timing is not None
+def _observations(records: Iterable[TrialRecord]) -> list[Observation]:
+    found: list[Observation] = []
+    for record in records:
+        if record.outcome.throughput is not None and record.samples_per_s:
+            found.append(_observation(record.candidate, record.outcome.throughput))
+        elif record.state is State.TIMED_OUT and found:
+            # Given up, or over its time: all that is known is that it was far slower than the best until then.
+            hopeless = max(o.samples_per_s for o in found) / HOPELESS
+            found.append(Observation(candidate=record.candidate, samples_per_s=hopeless, noise=HOPELESS_NOISE))
+    return found
+
+
+def _observation(candidate: Candidate, timing: Throughput) -> Observation:
     noise = (timing.samples_per_s_high - timing.samples_per_s_low) / (2 * 1.96 * timing.samples_per_s)
-    return Observation(candidate=record.candidate, samples_per_s=timing.samples_per_s, noise=min(max(noise, 0.0), 0.1))
+    return Observation(candidate=candidate, samples_per_s=timing.samples_per_s, noise=min(max(noise, 0.0), 0.1))

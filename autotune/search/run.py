@@ -162,7 +162,7 @@ class _Loop:
             record = self._run_trial(
                 asked.number,
                 asked.candidate,
-                give_up_update_s=give_up_update_s(known, asked.candidate),
+                give_up_update_s=give_up_update_s(known, asked.candidate, self._store.job.objective),
                 timeout_s=self._left(),
             )
         except BaseException:  # Ctrl-C, or a machine that cannot go on: not the candidate's fault

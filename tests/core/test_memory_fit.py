@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sample_studies import MIB, completed, failed
 
 from autotune.core.candidate import Candidate
 from autotune.core.memory_fit import Fit, PeakModel, PeakRange, fit_line
 from autotune.core.outcome import State
+from tests.sample_studies import MIB, completed, failed
 
 
 def candidate(micro, **changes):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import pytest
-from fakes.landscapes import MIB, RATIOS, Landscape, drawn_gpu, measured_ratios
-from sample_studies import completed, failed
 
 from autotune.core.candidate import Candidate
 from autotune.core.outcome import Outcome, State
@@ -14,6 +12,8 @@ from autotune.core.policy import Open, Proposal, Stop, give_up_update_s, next_ca
 from autotune.core.select import select
 from autotune.core.space import build_space, parse_axis
 from autotune.core.trial import TrialRecord
+from tests.fakes.landscapes import MIB, RATIOS, Landscape, drawn_gpu, measured_ratios
+from tests.sample_studies import completed, failed
 
 
 @dataclass(frozen=True)
@@ -236,3 +236,4 @@ def test_give_up_is_three_times_the_best():
     assert give_up_update_s([], candidate) is None
     records = [completed(0, 64, 1000.0, MIB), completed(1, 32, 500.0, MIB), failed(2, 16, State.CRASHED, "")]
     assert give_up_update_s(records, candidate) == pytest.approx(3 * 0.256)
+    assert give_up_update_s(records, candidate, "pareto") == pytest.approx(10 * 0.256)

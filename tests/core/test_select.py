@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from sample_studies import MIB, completed, failed
-
 from autotune.core.outcome import State
 from autotune.core.pareto import knee, pareto_front
 from autotune.core.select import select, verdict
+from tests.sample_studies import MIB, completed, failed
 
 
 def numbers(ranked):

@@ -62,9 +62,10 @@ class Landscape:
         )  # fmt: skip
         peak = int(self.peak(candidate) * math.exp(draw.gauss(0, 0.004)))
         memory = Memory(peak_bytes=min(peak, self.limit or peak), peak_source="synthetic")
-        hopeless = give_up_update_s is not None and update > give_up_update_s
-        measured = 5 * update if hopeless else min(max(4.0, 5 * update), 10.0)
-        wall = 1.0 + self.first_call_s(candidate) + 2 * update + measured
+        if give_up_update_s is not None and update > give_up_update_s:
+            outcome = Outcome(state=State.TIMED_OUT, reason="given up (synthetic)")
+            return _record(number, candidate, outcome, 1.0 + self.first_call_s(candidate) + 2 * update)
+        wall = 1.0 + self.first_call_s(candidate) + 2 * update + min(max(4.0, 5 * update), 10.0)
         return _record(number, candidate, Outcome(state=State.COMPLETED, throughput=timing, memory=memory), wall)
 
 

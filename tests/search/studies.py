@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import optuna
-from fakes.landscapes import MIB, Landscape, measured_ratios
-from sample_studies import job as sample_job
 
 from autotune.core.outcome import Outcome, State
 from autotune.core.trial import Device, TrialRecord
 from autotune.search.store import StudyStore, open_study
+from tests.fakes.landscapes import MIB, Landscape, measured_ratios
+from tests.sample_studies import job as sample_job
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 
@@ -41,6 +41,7 @@ class Trials:
         self.scene = scene
         self.seed = seed
         self.now = 0.0
+        self.records: list[TrialRecord] = []
         self.numbers: list[int] = []
         self.timeouts: list[float | None] = []
         self.give_ups: list[float | None] = []
@@ -56,6 +57,7 @@ class Trials:
             outcome = Outcome(state=State.TIMED_OUT, reason="not done in time")
             record = replace(record, outcome=outcome, wall_s=timeout_s)
         self.now += record.wall_s
+        self.records.append(record)
         return record
 
     def clock(self) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import optuna
-from fakes.landscapes import MIB
 from optuna.trial import TrialState
 
 from autotune.core.codec import to_plain
@@ -12,7 +11,8 @@ from autotune.search.params import distributions, nearest, to_params
 from autotune.search.records import CANDIDATE, RECORD
 from autotune.search.run import search
 from autotune.search.sampler import PolicySampler
-from search.studies import Trials, landscape, opened
+from tests.fakes.landscapes import MIB
+from tests.search.studies import Trials, landscape, opened
 
 
 def test_every_candidate_survives_the_way_through_parameters():

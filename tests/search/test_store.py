@@ -7,9 +7,7 @@ from dataclasses import replace
 
 import optuna
 import pytest
-from fakes.landscapes import MIB
 from optuna.trial import TrialState
-from sample_studies import completed, failed
 
 from autotune.core.outcome import State
 from autotune.core.policy import Stop
@@ -18,7 +16,9 @@ from autotune.errors import UsageError
 from autotune.search.records import constraints, optuna_outcome
 from autotune.search.run import search
 from autotune.search.store import load_study
-from search.studies import Trials, job_for, landscape, opened
+from tests.fakes.landscapes import MIB
+from tests.sample_studies import completed, failed
+from tests.search.studies import Trials, job_for, landscape, opened
 
 
 @pytest.fixture
@@ -28,24 +28,19 @@ def finished(tmp_path):
     store = opened(folder, scene)
     trials = Trials(scene)
     reason = search(store, trials, trials=24, clock=trials.clock)
-    return folder, scene, store, reason
+    return folder, scene, store, reason, trials.records
 
 
 def test_what_was_recorded_reads_back_equal(finished):
-    folder, scene, store, reason = finished
+    folder, scene, store, reason, records = finished
     study = load_study(folder)
     assert study == store.study()
     assert study.name == "digits-256"
     assert study.job == job_for(scene)
     assert study.stop_reason == reason
-    assert study.records == tuple(scene_record(scene, r) for r in study.records)
+    assert study.records == tuple(records)
     assert load_study(folder / "study.db") == study
     assert load_study(f"sqlite:///{folder / 'study.db'}", name="digits-256") == study
-
-
-def scene_record(scene, record):
-    again = scene.trial(record.number, record.candidate)
-    return replace(again, started_unix=record.started_unix, wall_s=record.wall_s)
 
 
 def test_plain_optuna_can_read_it(finished):
