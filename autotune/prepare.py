@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import platform
 from collections.abc import Sequence
@@ -11,7 +10,6 @@ from importlib import metadata
 from pathlib import Path
 
 from autotune import __version__, workloads
-from autotune.core.settings import PRECISIONS
 from autotune.core.space import Restriction, SearchSpace, build_space, default_axes, parse_axis
 from autotune.core.study import Job, Objective
 from autotune.core.trial import Device
@@ -65,6 +63,24 @@ def find_machine(device_text: str) -> Machine:
     )
 
 
+def parse_restrictions(precision: str | None, axes: Sequence[str]) -> tuple[Restriction, ...]:
+    """Parses ``--precision`` and every ``--axis``.
+
+    Raises:
+        UsageError: no such axis, a value that it cannot take, or an axis given twice.
+    """
+    texts = [*axes, *([f"precision={precision}"] if precision is not None else [])]
+    try:
+        found = tuple(parse_axis(text) for text in texts)
+    except ValueError as problem:
+        raise UsageError(str(problem)) from None
+    names = [r.axis for r in found]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice:
+        raise UsageError(f"the axis {twice} is given twice; name it once, with all its values")
+    return found
+
+
 def settle_job(
     ref: WorkloadRef,
     info: WorkloadInfo,
@@ -72,8 +88,7 @@ def settle_job(
     *,
     global_batch: int,
     limit: MemoryLimit | None,
-    precision: str | None,
-    axes: Sequence[str],
+    restrictions: Sequence[Restriction],
     objective: Objective,
     seed: int,
     stored_limit_bytes: int | None = None,
@@ -81,13 +96,13 @@ def settle_job(
     """Turns what was asked into a job and its search space.
 
     Args:
+        restrictions: what the user said about axes.
         stored_limit_bytes: the resumed study's limit, which stands in for one that depends on the memory free now.
 
     Raises:
         UsageError: a value that this workload or device cannot take, named in one sentence.
     """
     try:
-        restrictions = _restrictions(precision, axes)
         offered = default_axes(info.axes, device_kind=machine.device.kind)
         if "precision" in offered:
             offered["precision"] = machine.precisions
@@ -152,21 +167,6 @@ def _precisions(device: Device, report: object) -> tuple[str, ...]:
     gpus = getattr(report, "gpus", ())
     advised = next((gpu.advised_policy for gpu in gpus if gpu.uuid == device.uuid), None)
     return tuple(dict.fromkeys(p for p in (advised, "float32") if p))
-
-
-def _restrictions(precision: str | None, axes: Sequence[str]) -> list[Restriction]:
-    found = [parse_axis(text) for text in axes]
-    if precision is not None:
-        for name in (part.strip() for part in precision.split(",")):
-            if name not in PRECISIONS:
-                near = difflib.get_close_matches(name, PRECISIONS, n=1, cutoff=0.3)
-                hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(PRECISIONS)}"
-                raise ValueError(f"there is no precision {name!r}; {hint}")
-        found.append(parse_axis(f"precision={precision}"))
-    twice = {r.axis for r in found if sum(r.axis == other.axis for other in found) > 1}
-    if twice:
-        raise ValueError(f"the axis {sorted(twice)[0]} is given twice; name it once, with all its values")
-    return found
 
 
 def _check_offered(restrictions: Sequence[Restriction], info: WorkloadInfo, ref: WorkloadRef) -> None:

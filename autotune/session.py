@@ -65,6 +65,8 @@ class Session:
         if problem is not None and self._store is not None and self._store.records():
             self._note_front()
             self.write()
+        if isinstance(problem, KeyboardInterrupt):
+            self._watcher.say(f"the study is kept in {self._folder}; the same command with --resume continues it")
 
     @property
     def store(self) -> StudyStore:

@@ -12,7 +12,14 @@ from autotune.core.study import Objective
 from autotune.core.trial import MeasurePlan
 from autotune.core.units import MemoryLimit, parse_duration, parse_memory_limit
 from autotune.errors import UsageError
-from autotune.prepare import check_folder, default_folder, find_machine, resolve_workload, settle_job
+from autotune.prepare import (
+    check_folder,
+    default_folder,
+    find_machine,
+    parse_restrictions,
+    resolve_workload,
+    settle_job,
+)
 from autotune.study import Study
 from autotune.watcher import Watcher
 
@@ -76,6 +83,7 @@ def tune(
     hears = watcher or Watcher()
     limit = _limit(memory_limit)
     budget_s, timeout_s, measure_s = _seconds(budget), _seconds(trial_timeout), _seconds(measure_time)
+    restrictions = parse_restrictions(precision, axes)
     ref = resolve_workload(workload)
     if out is not None:
         check_folder(Path(out), resume=resume)
@@ -86,10 +94,10 @@ def tune(
     from autotune.session import Session
     from autotune.trial import TrialLauncher
 
-    with TrialLauncher(folder, machine.device) as launcher:
+    with TrialLauncher(folder, machine.device, stop_now=hears.stop_now) as launcher:
         info = launcher.inspect(ref, timeout_s=INSPECT_TIMEOUT_S)
         job, space = settle_job(
-            ref, info, machine, global_batch=global_batch, limit=limit, precision=precision, axes=axes,
+            ref, info, machine, global_batch=global_batch, limit=limit, restrictions=restrictions,
             objective=objective, seed=seed, stored_limit_bytes=_stored_limit(folder, study, storage, resume),
         )  # fmt: skip
         if not hears.prepared(job, space):

@@ -34,9 +34,11 @@ class Watcher:
         event: every ``TrialStarted`` and ``TrialEnded`` of :mod:`autotune.search.run`.
         say: one sentence about the study as a whole.
         stop_requested: asked between trials; True ends the search after the trial in flight.
+        stop_now: asked all the time; True kills the trial in flight and raises KeyboardInterrupt.
     """
 
     prepared: Callable[[Job, SearchSpace], bool] = _go_on
     event: Callable[[Event], None] = _ignore
     say: Callable[[str], None] = _ignore
     stop_requested: Callable[[], bool] = _never
+    stop_now: Callable[[], bool] = _never

@@ -26,6 +26,8 @@ from autotune.watcher import Watcher
 # What a trial on the CPU took beside its measuring: two processes that build, trace and compile (docs/trials.md).
 _OVERHEAD_S = 6.0
 
+_FIRST = b"\nautotune: ending after this trial; press Ctrl-C again to end now\n"
+
 
 def run_and_print(args: argparse.Namespace) -> int:
     """Runs the study that ``args`` ask for; returns the exit code."""
@@ -53,6 +55,7 @@ def run_and_print(args: argparse.Namespace) -> int:
                 event=view.event,
                 say=progress.message,
                 stop_requested=lambda: bool(interrupts),
+                stop_now=lambda: len(interrupts) > 1,
             ),
         )
     if args.dry_run:
@@ -88,15 +91,19 @@ class _View:
 
 @contextmanager
 def _ctrl_c() -> Iterator[list[int]]:
-    """The first Ctrl-C (or SIGTERM) ends the study after the trial in flight, the second one now; both keep it."""
+    """The first Ctrl-C (or SIGTERM) ends the study after the trial in flight, the second one now; both keep it.
+
+    The handler only counts: an exception raised from it could land in the middle of anything. The third one does raise,
+    for the case that nobody looks at the count.
+    """
     received: list[int] = []
 
     def handle(number: int, frame: FrameType | None) -> None:
         received.append(number)
-        if len(received) > 1:
+        if len(received) > 2:
             raise KeyboardInterrupt
         # os.write: a signal may arrive in the middle of a print.
-        os.write(2, b"\nautotune: ending after this trial; press Ctrl-C again to end now\n")
+        os.write(2, b"\nautotune: ending now\n" if len(received) == 2 else _FIRST)
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

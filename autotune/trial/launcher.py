@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -31,9 +31,12 @@ class TrialLauncher:
     Args:
         study_folder: trials go to ``study_folder/trials/N/``.
         device: where they run.
+        stop_now: asked a few times a second while a pass runs; True kills it and raises KeyboardInterrupt. A signal
+            handler sets a flag for it: an exception raised from the handler itself could land anywhere.
     """
 
-    def __init__(self, study_folder: Path, device: Device) -> None:
+    def __init__(self, study_folder: Path, device: Device, *, stop_now: Callable[[], bool] = lambda: False) -> None:
+        self._stop_now = stop_now
         self._study_folder = study_folder
         self._device = device
         self._scratch = tempfile.TemporaryDirectory(prefix="autotune-")
@@ -184,6 +187,6 @@ class TrialLauncher:
             self._server = None
         if self._server is None:
             log = Path(self._scratch.name) / "server.log"
-            self._server = ForkServer(preload=preload, environment=environment, log=log)
+            self._server = ForkServer(preload=preload, environment=environment, log=log, stop_now=self._stop_now)
             self._server_key = key
         return self._server

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from autotune.trial.stragglers import MARK, kill_marked
 
 _START_S = 180.0
 _KILL_S = 15.0
+_LOOK_UP_S = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,13 +48,22 @@ class ForkServer:
         preload: modules it imports before it forks.
         environment: variables beside the tuner's own, for what is read at import.
         log: file for whatever it prints itself.
+        stop_now: asked a few times a second while a pass runs; True kills it as Ctrl-C would.
 
     Raises:
         AutotuneError: it did not start.
     """
 
-    def __init__(self, *, preload: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+    def __init__(
+        self,
+        *,
+        preload: Sequence[str],
+        environment: Mapping[str, str],
+        log: Path,
+        stop_now: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._log = log
+        self._stop_now = stop_now
         self._token = secrets.token_hex(16)
         self._buffer = b""
         self._socket, theirs = socket.socketpair()
@@ -92,7 +102,7 @@ class ForkServer:
         """
         try:
             self._send({"run": to_plain(request)})
-            answer = self._receive(deadline)
+            answer = self._receive(deadline, self._stop_now)
             timed_out = answer is None and self.alive and time.monotonic() >= deadline
             if timed_out:
                 answer = self._kill_pass()
@@ -141,14 +151,18 @@ class ForkServer:
         ):  # its death is noticed where the answer is read
             self._socket.sendall(json.dumps(message).encode() + b"\n")
 
-    def _receive(self, deadline: float) -> dict[str, Any] | None:
+    def _receive(self, deadline: float, stop_now: Callable[[], bool] = lambda: False) -> dict[str, Any] | None:
         """Returns the next message; None at the deadline, or when the server has gone."""
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
         while b"\n" not in self._buffer:
+            if stop_now():
+                raise KeyboardInterrupt
             remaining = deadline - time.monotonic()
-            if remaining <= 0 or not poll.poll(remaining * 1000):
+            if remaining <= 0:
                 return None
+            if not poll.poll(1000 * min(remaining, _LOOK_UP_S)):
+                continue
             try:
                 data = self._socket.recv(65536)
             except ConnectionResetError:

@@ -89,5 +89,6 @@ def on_off(text: str, what: str) -> bool:
 
 def suggest(word: str, known: tuple[str, ...] | list[str]) -> str:
     """Returns ``"; did you mean 'precision'?"``, or the list of what is known where nothing is near."""
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    # "float16" means "mixed_float16", though "float32" is the nearer word.
+    near = [name for name in known if word and word in name] or difflib.get_close_matches(word, known, n=1, cutoff=0.5)
     return f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}"
