@@ -29,20 +29,24 @@ def status_html(study: Study) -> str:
 def figures_html(study: Study) -> str:
     """The chosen trial's figures."""
     chosen, base = study.chosen_record, full_batch_record(study)
-    measured = chosen.outcome.throughput if chosen else None
+    measured = study.confirmation or (chosen.outcome.throughput if chosen else None)
     if chosen is None or measured is None:
         return ""
     memory = chosen.outcome.memory
     figures = [
-        ("Throughput", format_rate(measured.samples_per_s), f"samples/s ±{share(half_width(measured))}"),
+        (
+            "Throughput, confirmed" if study.confirmation else "Throughput",
+            format_rate(measured.samples_per_s),
+            f"samples/s ±{share(half_width(measured))}",
+        ),
         ("Peak memory", format_bytes(chosen.peak_bytes), (memory.peak_source if memory else None) or "not measured"),
     ]
     if base is not None:
         name = f"trial {base.number}, no accumulation"
-        figures += [
-            ("Throughput against a full batch", factor(ratio(chosen.samples_per_s, base.samples_per_s)), name),
-            ("Peak against a full batch", share(ratio(chosen.peak_bytes, base.peak_bytes)), name),
-        ]
+        if study.confirmation is None:  # else the verdict says it, from runs side by side
+            relative = factor(ratio(chosen.samples_per_s, base.samples_per_s))
+            figures.append(("Throughput against a full batch", relative, name))
+        figures.append(("Peak against a full batch", share(ratio(chosen.peak_bytes, base.peak_bytes)), name))
     cells = (
         f"<div><dt>{escape(title)}</dt><dd>{escape(value)} <small>{escape(note)}</small></dd></div>"
         for title, value, note in figures

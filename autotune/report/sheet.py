@@ -24,6 +24,7 @@ from autotune.report.text import (
     trade_off_columns,
     trade_off_table,
 )
+from autotune.report.words import rate_words
 
 TableName = Literal["trials", "pareto", "accumulation"]
 TABLES: tuple[TableName, ...] = get_args(TableName)
@@ -87,6 +88,7 @@ def study_document(study: Study) -> dict[str, Any]:
             "verdict": study.verdict,
             "chosen": study.chosen,
             "confirmed": study.confirmed,
+            "confirmation": to_plain(study.confirmation),
             "stop_reason": study.stop_reason,
             "command": study.command,
             "warnings": list(study.warnings),
@@ -124,6 +126,8 @@ def _text(
             )
         if study.verdict:
             parts.append(study.verdict)
+        if study.confirmation is not None:
+            parts[-1] += f"\nconfirmed in fresh processes: {rate_words(study.confirmation)}"
     if phases:
         parts.append(phases_table(study, width))
     return "\n\n".join(parts)

@@ -33,7 +33,8 @@ def trade_off_table(study: Study, width: int = 80, color: bool = False, encoding
     styles = [_style(study, record) for record in records] if color else None
     failures = ["" if record.completed else note(record) for record in records]
     table = render(trade_off_columns(study, records), width, encoding, styles, failures, RATE)
-    heading = cut(encodable(_heading(study), encoding), width, encodable("…", encoding))
+    ellipsis = encodable("…", encoding)
+    heading = "\n".join(cut(encodable(line, encoding), width, ellipsis) for line in _heading(study, width))
     foot = [encodable(line, encoding) for line in _foot(study, records)]
     return "\n\n".join(filter(None, (heading, table, "\n".join(foot))))
 
@@ -173,14 +174,14 @@ def _style(study: Study, record: TrialRecord) -> str:
     return _BOLD if record.number == study.chosen else "" if record.completed else _DIM
 
 
-def _heading(study: Study) -> str:
+def _heading(study: Study, width: int) -> list[str]:
     job = study.job
     completed = sum(record.completed for record in study.records)
     limit = f", limit {format_bytes(job.memory_limit_bytes)}" if job.memory_limit_bytes is not None else ""
-    return (
-        f"{one_line(job.workload.entry_point)}, global batch {job.global_batch}, {one_line(job.hardware.device)}: "
-        f"{completed} of {len(study.records)} trials completed{limit}"
-    )
+    what = f"{one_line(job.workload.entry_point)}, global batch {job.global_batch}, {one_line(job.hardware.device)}"
+    outcome = f"{completed} of {len(study.records)} trials completed{limit}"
+    whole = f"{what}: {outcome}"
+    return [whole] if len(whole) <= width else [what, outcome]
 
 
 def _foot(study: Study, records: Sequence[TrialRecord]) -> list[str]:
@@ -190,5 +191,9 @@ def _foot(study: Study, records: Sequence[TrialRecord]) -> list[str]:
         "* none is both faster and smaller" if study.pareto else "",
         f"full: trial {base.number}, no accumulation" if base else "",
     )
-    remarks = [f"trial {r.number}: {note(r)}" for r in records if r.completed and note(r)]
-    return list(filter(None, (",  ".join(filter(None, parts)), *remarks)))
+    remarks: dict[str, list[str]] = {}
+    for record in records:
+        if record.completed and note(record):
+            remarks.setdefault(note(record), []).append(str(record.number))
+    lines = [f"{text}: trial{'s' if len(found) > 1 else ''} {', '.join(found)}" for text, found in remarks.items()]
+    return list(filter(None, (",  ".join(filter(None, parts)), *lines)))

@@ -47,16 +47,20 @@ def state_words(record: TrialRecord) -> str:
     return str(record.state).replace("_", " ")
 
 
+def rate_words(measured: Throughput) -> str:
+    """``12,310 samples/s ±0.8 %``."""
+    interval = half_width(measured)
+    return f"{format_rate(measured.samples_per_s)} samples/s" + (f" ±{share(interval)}" if interval is not None else "")
+
+
 def measured_words(record: TrialRecord) -> str:
     """One trial's result: ``12,310 samples/s ±0.8 %, peak 1.42 GiB``, or how it ended and why."""
     measured = record.outcome.throughput
     if not record.completed or measured is None:
         reason = f" ({one_line(record.outcome.reason)})" if record.outcome.reason else ""
         return state_words(record) + reason
-    interval = half_width(measured)
-    spread = f" ±{share(interval)}" if interval is not None else ""
     peak = f", peak {format_bytes(record.peak_bytes)}" if record.peak_bytes is not None else ""
-    return f"{format_rate(measured.samples_per_s)} samples/s{spread}{peak}"
+    return rate_words(measured) + peak
 
 
 def one_line(text: str | None) -> str:

@@ -24,10 +24,9 @@ def test_document_is_current(name):
 def test_schema_is_a_schema_and_refuses_what_loading_refuses():
     import json
 
-    from sample_studies import rich_study
-
     from autotune.config.schema import json_schema
     from autotune.config.tuned import TunedConfig
+    from tests.sample_studies import rich_study
 
     schema = json_schema()
     jsonschema.Draft202012Validator.check_schema(schema)

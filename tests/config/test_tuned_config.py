@@ -9,13 +9,13 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
-from sample_studies import HOSTILE, completed, job, rich_study
 
 from autotune.config import TunedConfig, TunedConfigWarning
 from autotune.config.schema import json_schema
 from autotune.core.study import Study
 from autotune.core.tuned import Hardware, Software, WorkloadId
 from autotune.errors import AutotuneError, UsageError
+from tests.sample_studies import HOSTILE, completed, job, measured, rich_study
 
 KINDS = ("toml", "json", "yaml")
 READERS = {"toml": tomllib.loads, "json": json.loads, "yaml": yaml.safe_load}
@@ -66,6 +66,12 @@ def test_sections_and_keys_of_the_contract():
     assert set(contract.split()) <= set(content["config"])
     assert content["config"]["accumulation_steps"] == 4
     assert content["workload"]["entry_point"] == HOSTILE
+
+
+def test_evidence_is_the_confirmation_where_there_is_one():
+    confirmed = TunedConfig.from_study(rich_study(confirmation=measured(5000.0)))
+    assert confirmed.record.evidence.samples_per_s == 5000.0 and confirmed.record.evidence.confirmed
+    assert TunedConfig.from_study(rich_study()).record.evidence.samples_per_s == 5240.5
 
 
 def test_settings_are_what_was_chosen():

@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from sample_studies import completed, job, rich_study
 
 from autotune.cli.main import main
 from autotune.config import TunedConfig
 from autotune.core.study import Study
 from autotune.errors import UsageError
 from autotune.export import load_target, target_names
+from tests.sample_studies import completed, job, rich_study
 
 CANDIDATES = {
     "four steps, float32": {"micro_batch": 64, "execution": "fused", "jit_compile": True},

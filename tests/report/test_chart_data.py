@@ -4,11 +4,11 @@ import itertools
 from dataclasses import replace
 
 import pytest
-from sample_studies import MIB, completed, empty_study, failed, job, record, rich_study
 
 from autotune.core.outcome import Memory, Outcome, State
 from autotune.core.study import Study
 from autotune.report.chart_data import loss_scales, peak_lines, scaling, timeline, trade_off
+from tests.sample_studies import MIB, completed, empty_study, failed, job, record, rich_study
 
 
 def study_of(*records, **changes) -> Study:

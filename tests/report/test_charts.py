@@ -4,9 +4,9 @@ import struct
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-from sample_studies import HOSTILE, empty_study, hopeless_study, rich_study
 
 from autotune.report.charts import draw, study_pictures, trade_off_picture
+from tests.sample_studies import HOSTILE, empty_study, hopeless_study, rich_study
 
 STUDIES = [rich_study(), empty_study(), hopeless_study(), rich_study(chosen=None, pareto=())]
 

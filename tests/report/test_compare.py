@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 import pytest
-from sample_studies import completed, empty_study, job, measured, rich_study
 
 from autotune.core.study import Study
 from autotune.core.tuned import Hardware, Software
 from autotune.report.compare import change, compare, comparison_rows
 from autotune.report.compare_sheet import comparison_sheet
+from tests.sample_studies import completed, empty_study, job, measured, rich_study
 
 
 def faster(study: Study, factor: float, **changes) -> Study:

@@ -1,10 +1,10 @@
 """The files of a study's folder."""
 
 import pytest
-from sample_studies import empty_study, hopeless_study, rich_study
 
 from autotune.config import TunedConfig
 from autotune.report.files import replace_file, write_charts, write_study_files
+from tests.sample_studies import empty_study, hopeless_study, rich_study
 
 ALWAYS = ["trials.csv", "trials.parquet", "pareto.csv", "report.html", "pareto.png"]
 

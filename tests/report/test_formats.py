@@ -6,12 +6,12 @@ import json
 import pandas as pd
 import pytest
 from pandas.testing import assert_frame_equal
-from sample_studies import empty_study, hopeless_study, rich_study
 
 from autotune.report.compare_sheet import comparison_sheet
 from autotune.report.formats import format_names, load_format
 from autotune.report.frames import trials_frame
 from autotune.report.sheet import TABLES, study_sheet
+from tests.sample_studies import empty_study, hopeless_study, rich_study
 
 STUDIES = [rich_study(), empty_study(), hopeless_study()]
 
@@ -51,9 +51,8 @@ def test_json_holds_every_table_with_null_for_missing():
 
 
 def test_json_of_an_infinite_figure_is_still_json():
-    from sample_studies import completed, job
-
     from autotune.core.study import Study
+    from tests.sample_studies import completed, job
 
     record = completed(0, 64, 1.0, 1, precision="mixed_float16", final_loss_scale=float("inf"))
     document = json.loads(rendered("json", study_sheet(Study(name="s", job=job(), records=(record,)))))

@@ -5,11 +5,11 @@ import math
 import pandas as pd
 import pytest
 from pandas.testing import assert_frame_equal
-from sample_studies import empty_study, hopeless_study, rich_study
 
 from autotune.report.accumulation import accumulation_rows, full_batch_record
 from autotune.report.files import csv_bytes, parquet_bytes
 from autotune.report.frames import accumulation_frame, pareto_frame, read_trials_csv, trials_frame
+from tests.sample_studies import empty_study, hopeless_study, rich_study
 
 CONTRACT = """trial state reason micro_batch accumulation_steps global_batch replicas precision initial_loss_scale
     jit_compile execution recompute samples_per_s samples_per_s_low samples_per_s_high update_s peak_bytes peak_source
@@ -56,10 +56,9 @@ def test_csv_and_parquet_round_trips(tmp_path, study, frame_of):
 
 
 def test_csv_survives_what_users_write(tmp_path):
-    from sample_studies import failed, job
-
     from autotune.core.outcome import State
     from autotune.core.study import Study
+    from tests.sample_studies import failed, job
 
     reasons = ['a "quote", comma\nand line', "NA", "null", "=1+1", "tab\there", "ünïcode ✓", "carriage\rreturn", None]
     records = tuple(failed(i, 8, State.CRASHED, reason) for i, reason in enumerate(reasons))

@@ -7,11 +7,11 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from sample_studies import HOSTILE, empty_study, hopeless_study, job, rich_study
 
 from autotune.config import TunedConfig
 from autotune.core.tuned import Hardware, WorkloadId
 from autotune.report.page import report_page
+from tests.sample_studies import HOSTILE, empty_study, hopeless_study, job, measured, rich_study
 
 
 class Elements(HTMLParser):
@@ -137,6 +137,11 @@ def test_chart_descriptions_are_json_that_cannot_end_their_element():
 def test_studies_without_a_choice(study):
     found = elements(study)
     assert "No trial was chosen." in found.text and "Tuned config" not in found.text
+
+
+def test_confirmed_figures_go_before_those_of_the_search():
+    text = elements(rich_study(confirmation=measured(5000.0))).text
+    assert "Throughput, confirmed 5,000 samples/s" in text and "Throughput against a full batch" not in text
 
 
 def test_file_stays_small():

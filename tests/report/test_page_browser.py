@@ -5,10 +5,10 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from sample_studies import MIB, completed, failed, rich_study
 
 from autotune.core.outcome import State
 from autotune.report.page import report_page
+from tests.sample_studies import MIB, completed, failed, rich_study
 
 webdriver = pytest.importorskip("selenium.webdriver")
 from selenium.webdriver.chrome.service import Service  # noqa: E402

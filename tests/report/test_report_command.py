@@ -7,12 +7,12 @@ import sys
 from dataclasses import replace
 
 import pytest
-from sample_studies import MIB, completed, failed, job
 
 from autotune.cli.main import main
 from autotune.core.outcome import State
 from autotune.core.space import build_space
 from autotune.search.store import open_study
+from tests.sample_studies import MIB, completed, failed, job
 
 
 def store_study(folder, *, faster: float = 1.0, trials: int = 4):

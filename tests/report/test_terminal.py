@@ -10,10 +10,10 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from sample_studies import rich_study
 
 from autotune.core.units import format_seconds
 from autotune.report.terminal import Progress
+from tests.sample_studies import rich_study
 
 STUDY = rich_study()
 
@@ -76,9 +76,8 @@ def test_live_lines_show_candidate_best_time_and_what_is_left():
 
 SCRIPT = """
 import sys
-sys.path.insert(0, {tests!r})
-sys.path.insert(0, {here!r})
-from test_terminal import play
+sys.path.insert(0, {root!r})
+from tests.report.test_terminal import play
 from autotune.report.terminal import Progress
 play(Progress())
 print("the end", file=sys.stderr)
@@ -87,8 +86,7 @@ print("the end", file=sys.stderr)
 
 def on_a_terminal(**environment: str) -> str:
     """Runs the script with a pseudo terminal as standard error and returns what arrived there."""
-    here = Path(__file__).parent
-    script = textwrap.dedent(SCRIPT).format(tests=str(here.parent), here=str(here))
+    script = textwrap.dedent(SCRIPT).format(root=str(Path(__file__).parents[2]))
     parent, child = pty.openpty()
     variables = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "TERM", "COLUMNS")}
     process = subprocess.Popen(

@@ -12,6 +12,8 @@ from autotune.report.chart_data import timeline
 from autotune.report.charts.parts import GREY, PALETTE, tooltip, values
 from autotune.report.charts.picture import Picture
 
+# Two more than elsewhere, for there are more phases than programs; grey is left to what no phase accounts for.
+_COLOURS = (*(c for c in PALETTE if c != GREY), "#F0E442", "#882255")
 _OTHER = "#BBBBBB"
 _SHORTEST, _TALLEST, _PER_TRIAL = 80, 640, 18  # pixels
 
@@ -23,8 +25,7 @@ def timeline_picture(study: Study) -> Picture | None:
         return None
     phases = list(dict.fromkeys(bar.phase for bar in data.bars if bar.phase != "other"))
     rows = [asdict(bar) | {"seconds": format_seconds(bar.end_s - bar.start_s)} for bar in data.bars]
-    # Grey is left to what no phase accounts for.
-    colours = [PALETTE[i % (len(PALETTE) - 1)] for i in range(len(phases))]
+    colours = [_COLOURS[i % len(_COLOURS)] for i in range(len(phases))]
     scale = alt.Scale(domain=[*phases, "other"], range=[*colours, _OTHER])
     bars = (
         alt.Chart(values(rows))
