@@ -43,6 +43,43 @@ def policy_scope(precision: str) -> Iterator[None]:
             put_back(policy)
 
 
+_GENERATOR = "global_seed_generator"
+
+
+def _keras3_state() -> Any:
+    """Keras 3's process-wide state; None under legacy Keras alone, or where a version keeps it elsewhere."""
+    try:
+        from keras.src.backend.common import global_state
+    except ImportError:
+        return None
+    return global_state
+
+
+def random_generator() -> Any:
+    """The process-wide generator that Keras 3's random functions use by default; None where there is none."""
+    state = _keras3_state()
+    return None if state is None else state.get_global_attribute(_GENERATOR)
+
+
+@contextlib.contextmanager
+def random_scope(generator: Any) -> Iterator[None]:
+    """Makes ``generator`` the process-wide one inside the block: two loops in one process share no random numbers.
+
+    Args:
+        generator: from ``random_generator``; None changes nothing.
+    """
+    state = _keras3_state()
+    if generator is None or state is None:
+        yield
+        return
+    before = state.get_global_attribute(_GENERATOR)
+    state.set_global_attribute(_GENERATOR, generator)
+    try:
+        yield
+    finally:
+        state.set_global_attribute(_GENERATOR, before)
+
+
 def seed_everything(seed: int) -> None:
     """Seeds Python, NumPy and TensorFlow, which seed weights, ``Dataset.shuffle`` and dropout."""
     for module in _loaded_kerases():

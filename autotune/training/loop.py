@@ -87,6 +87,7 @@ class AccumulationLoop:
             )
             self._engine = Engine(workload, self.model, self.optimizer, anatomy, self._scale)
             self._execution = executions.build(self._engine, settings, self._windows.batch_spec)
+            self._generator = flavour.random_generator()
         self._warnings = (*notes, *construction_warnings(self.model, anatomy, settings))
         if batch_norm == "corrected":
             self._warnings = tuple(sentence for sentence in self._warnings if "running statistics" not in sentence)
@@ -99,6 +100,10 @@ class AccumulationLoop:
         flavour.seed_everything(self.settings.seed)
         return self._workload.dataset()
 
+    def _renewed_dataset(self) -> Any:
+        with flavour.random_scope(self._generator):
+            return self._dataset()
+
     def update(self, window: Window | None = None) -> UpdateResult:
         """Runs one optimizer update over one global batch. Does not wait for the device.
 
@@ -110,7 +115,7 @@ class AccumulationLoop:
         """
         if window is None:
             window = self._next_window()
-        with flavour.policy_scope(self.settings.precision):  # layers that are built while tracing belong to it too
+        with flavour.policy_scope(self.settings.precision), flavour.random_scope(self._generator):  # it may trace
             self._last = self._execution.update(window)
         return self._last
 
@@ -245,7 +250,7 @@ class AccumulationLoop:
     def state(self) -> tf.train.Checkpoint:
         """The loop's whole state, for a ``tf.train.CheckpointManager``."""
         if self._state is None:
-            self._state = checkpoint(self._engine, Position(self._windows, self._dataset))
+            self._state = checkpoint(self._engine, Position(self._windows, self._renewed_dataset))
         return self._state
 
     def save(self, path: str | Path) -> str:

@@ -166,8 +166,8 @@ def check_labels(anatomy: Anatomy, batch: Any) -> None:
     if low < 0 or high >= classes:
         wrong = low if low < 0 else high
         raise ValueError(
-            f"the data hold the label {wrong}, but the loss has {classes} classes, numbered 0 to {classes - 1}; correct "
-            "the labels or the model's number of outputs"
+            f"the data hold the label {wrong}, but the loss has {classes} classes, numbered 0 to {classes - 1}; "
+            "correct the labels or the number of outputs"
         )
 
 

@@ -50,7 +50,7 @@ def test_absent_gradients(execution, jit):
     source = workload(model=Unused, optimizer=lambda: keras.optimizers.AdamW(0.01, weight_decay=0.5))
     loop = AccumulationLoop(source, settings(execution, jit, micro_batch=1 if execution == "fused" else 4))
     before = loop.model.never.get_weights()
-    reference = Reference(loop, source)
+    reference = Reference(loop, source, traced=True)
     for _ in range(3):
         loop.update()
     reference.run(3)

@@ -78,9 +78,7 @@ class Reference:
     Starts from the weights of a loop that has not been trained yet.
     """
 
-    def __init__(
-        self, loop: AccumulationLoop, source: Workload, precision: str = "float32", scale: float = 1.0
-    ) -> None:
+    def __init__(self, loop: AccumulationLoop, source: Workload, precision="float32", scale=1.0, traced=False) -> None:
         before = keras.mixed_precision.dtype_policy()
         keras.mixed_precision.set_dtype_policy(precision)
         try:
@@ -95,11 +93,13 @@ class Reference:
         self.optimizer.build(self.model.trainable_variables)
         self.scale = scale
         self.start = weights(self.model)
+        if traced:  # tf.cond gives zeros for the branch not taken in a graph, and nothing at all outside of one
+            self.differentiate = tf.function(self.differentiate, reduce_retracing=True)
 
     def windows(self, size: int = 10):
         return self.source.dataset().batch(size)
 
-    def step(self, batch) -> float:
+    def differentiate(self, batch):
         with tf.GradientTape() as tape:
             output = self.source.loss(self.model, batch)
             losses, factors = output[:2] if isinstance(output, tuple) else (output, None)
@@ -111,10 +111,11 @@ class Reference:
             if self.source.extra_loss is not None:
                 total += self.source.extra_loss(self.model)
             scaled = total * self.scale
-        variables = [variable.value for variable in self.model.trainable_variables]
-        gradients = [
-            None if g is None else tf.convert_to_tensor(g) / self.scale for g in tape.gradient(scaled, variables)
-        ]
+        gradients = tape.gradient(scaled, [variable.value for variable in self.model.trainable_variables])
+        return total, [None if g is None else tf.convert_to_tensor(g) / self.scale for g in gradients]
+
+    def step(self, batch) -> float:
+        total, gradients = self.differentiate(batch)
         self.gradients = gradients
         pairs = [(g, v) for g, v in zip(gradients, self.model.trainable_variables, strict=True) if g is not None]
         self.optimizer.apply(*zip(*pairs, strict=True))
