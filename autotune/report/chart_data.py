@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,6 +20,7 @@ _LONGEST_GAP_S = 30.0
 _SHOWN_GAP_S = 5.0
 
 _LINE_STEPS = 32
+_FEWEST_SIZES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,16 +70,15 @@ class ScalingPoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PeakLine:
-    """The line fitted to a program's peaks.
+class FittedLine:
+    """What a program's measurements were fitted with.
 
     Attributes:
-        points: (micro-batch, bytes) along it; more than its ends, for it is curved where micro-batches are drawn
-            as powers of two.
+        points: (micro-batch, value) along it; many, for it is a curve where micro-batches are drawn as powers of two.
     """
 
     program: str
-    points: tuple[tuple[int, float], ...]
+    points: tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,19 +182,45 @@ def program_name(candidate: Candidate) -> str:
     return " ".join(filter(None, parts)) or "as written"
 
 
-def peak_lines(study: Study) -> tuple[PeakLine, ...]:
-    """Returns a line for every program with peaks at three micro-batches or more: through two, any line is exact."""
-    points = sorted(scaling(study), key=lambda p: (p.program, p.micro_batch))
+def peak_lines(study: Study) -> tuple[FittedLine, ...]:
+    """Returns, in bytes, ``a + b x micro-batch`` for every program with peaks at three micro-batches or more."""
     lines = []
-    for program, members in itertools.groupby(points, key=lambda p: p.program):
+    for program, members in _by_program(study):
         measured = [(p.micro_batch, float(p.peak_bytes)) for p in members if p.peak_bytes]
-        if len({size for size, _ in measured}) < 3:
-            continue
-        line = fit_line(measured)
-        steps = (line.largest - line.smallest) / _LINE_STEPS
-        sizes = [round(line.smallest + i * steps) for i in range(_LINE_STEPS + 1)]
-        lines.append(PeakLine(program=program, points=tuple((size, line.at(size)) for size in dict.fromkeys(sizes))))
+        if _enough(measured):
+            lines.append(_along(program, [size for size, _ in measured], fit_line(measured).at))
     return tuple(lines)
+
+
+def throughput_lines(study: Study) -> tuple[FittedLine, ...]:
+    """Returns, in samples/s, the fit of ``update time = a + b x micro-batches`` from three sizes on."""
+    batch = study.job.global_batch
+    lines = []
+    for program, members in _by_program(study):
+        timed = [(p.micro_batch, batch / p.samples_per_s) for p in members if p.samples_per_s > 0]
+        if _enough(timed):
+            # Against the number of micro-batches, the time is a straight line; against their size, a curve.
+            line = fit_line([(math.ceil(batch / size), seconds) for size, seconds in timed])
+            sizes = [size for size, _ in timed]
+            lines.append(_along(program, sizes, lambda size, line=line: batch / line.at(batch / size)))  # type: ignore[misc]
+    return tuple(lines)
+
+
+def _by_program(study: Study) -> Iterator[tuple[str, list[ScalingPoint]]]:
+    points = sorted(scaling(study), key=lambda p: (p.program, p.micro_batch))
+    for program, members in itertools.groupby(points, key=lambda p: p.program):
+        yield program, list(members)
+
+
+def _enough(measured: Sequence[tuple[int, float]]) -> bool:
+    """Through two points any line is exact, and says nothing."""
+    return len({size for size, _ in measured}) >= _FEWEST_SIZES
+
+
+def _along(program: str, sizes: Sequence[int], value: Callable[[float], float]) -> FittedLine:
+    smallest, largest = min(sizes), max(sizes)
+    grid = (smallest * (largest / smallest) ** (i / _LINE_STEPS) for i in range(_LINE_STEPS + 1))
+    return FittedLine(program=program, points=tuple((size, value(size)) for size in grid))
 
 
 def loss_scales(study: Study) -> tuple[LossScalePoint, ...]:

@@ -7,7 +7,7 @@ import pytest
 
 from autotune.core.outcome import Memory, Outcome, State
 from autotune.core.study import Study
-from autotune.report.chart_data import loss_scales, peak_lines, scaling, timeline, trade_off
+from autotune.report.chart_data import loss_scales, peak_lines, scaling, throughput_lines, timeline, trade_off
 from tests.sample_studies import MIB, completed, empty_study, failed, job, record, rich_study
 
 
@@ -47,9 +47,20 @@ def test_line_needs_three_sizes_and_is_exact_on_a_line():
     assert peak_lines(two) == ()
     records = [completed(i, size, 1.0, (50 + size) * MIB) for i, size in enumerate((16, 64, 256))]
     (line,) = peak_lines(study_of(*records, completed(3, 64, 1.0, 10 * MIB, jit_compile=True)))
-    assert line.program == "float32 fused" and (line.points[0][0], line.points[-1][0]) == (16, 256)
+    assert line.program == "float32 fused" and (line.points[0][0], line.points[-1][0]) == (16, pytest.approx(256))
     for size, peak in line.points:
         assert peak == pytest.approx((50 + size) * MIB, rel=1e-6)
+
+
+def test_throughput_fit_recovers_a_fixed_time_per_micro_batch():
+    def rate(size: float) -> float:
+        return 256 / (0.5 + 0.01 * 256 / size)
+
+    records = [completed(i, size, rate(size), MIB) for i, size in enumerate((8, 32, 128, 256))]
+    (line,) = throughput_lines(study_of(*records))
+    for size, value in line.points:
+        assert value == pytest.approx(rate(size), rel=1e-6)
+    assert throughput_lines(study_of(*records[:2])) == ()
 
 
 def test_loss_scales():

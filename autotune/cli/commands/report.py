@@ -86,7 +86,8 @@ def _write(study: Study, folder: Path) -> None:
     from autotune.report.files import write_charts, write_study_files
 
     try:
-        for path in (*write_study_files(study, folder, formats=("json", "yaml")), *write_charts(study, folder)):
+        written = (*write_study_files(study, folder, formats=("json", "yaml")), *write_charts(study, folder))
+        for path in dict.fromkeys(written):
             print(f"wrote {path}", file=sys.stderr)
     except OSError as error:
         raise UsageError(f"cannot write to {folder}: {error.strerror or error}; name another --out") from None

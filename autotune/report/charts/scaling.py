@@ -10,9 +10,11 @@ import altair as alt
 
 from autotune.core.study import Study
 from autotune.core.units import format_bytes
-from autotune.report.chart_data import ScalingPoint, peak_lines, scaling
+from autotune.report.chart_data import FittedLine, ScalingPoint, peak_lines, scaling, throughput_lines
 from autotune.report.charts.parts import byte_unit, colour, from_zero, interval, powers, shape, tooltip, values
 from autotune.report.charts.picture import Picture
+
+_RATE = "samples per second"
 
 # Up to so many micro-batches have a tick of their own; beyond that, powers of two have.
 _MOST_TICKS = 12
@@ -25,18 +27,21 @@ def throughput_picture(study: Study) -> Picture | None:
         return None
     programs = _programs(study)
     base = alt.Chart(values([_row(p) for p in points])).encode(x=_size_axis(points), color=colour(programs, "program"))
-    y = alt.Y("samples_per_s:Q", title="samples per second", scale=from_zero(p.high for p in points))
+    y_scale = from_zero(p.high for p in points)
+    y = alt.Y("samples_per_s:Q", title=_RATE, scale=y_scale)
     marks = base.mark_point(filled=True, size=60).encode(
         y=y,
         shape=shape(programs, "program"),
         tooltip=tooltip(trial="trial", program="program", micro_batch="micro-batch", rate_text="samples/s"),
     )
-    rules = base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q", title="samples per second"), y2="high:Q")
+    rules = base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q", title=_RATE), y2="high:Q")
+    lines = _line_layers(throughput_lines(study), 1, _size_axis(points), y_scale, _RATE, colour(programs, "program"))
     return Picture(
         name="throughput",
         title="Throughput against micro-batch",
         caption="At the same global batch: a smaller micro-batch takes more accumulation steps.",
-        body=alt.layer(rules, marks),
+        note="dashed: fitted with a fixed time per micro-batch, from three micro-batches on" if lines else "",
+        body=alt.layer(*lines, rules, marks),
     )
 
 
@@ -63,19 +68,28 @@ def peak_picture(study: Study) -> Picture | None:
             tooltip=tooltip(trial="trial", program="program", micro_batch="micro-batch", peak_text="peak"),
         )
     )
-    ends = [
-        {"program": line.program, "micro_batch": size, "peak": peak / scale}
-        for line in peak_lines(study)
-        for size, peak in line.points
-    ]
-    lines = [alt.Chart(values(ends)).mark_line(strokeDash=[4, 3]).encode(x=x, y=y, color=by_program)] if ends else []
+    lines = _line_layers(peak_lines(study), scale, x, y_scale, f"peak memory ({unit})", by_program)
     return Picture(
         name="peak",
         title="Peak memory against micro-batch",
-        note="dashed: fitted line, for programs measured at three micro-batches or more" if ends else "",
+        note="dashed: fitted straight line (curved by the axis), from three micro-batches on" if lines else "",
         caption="Highest bytes that the device's allocator held.",
         body=alt.layer(*lines, marks),
     )
+
+
+def _line_layers(
+    lines: Sequence[FittedLine], scale: int, x: Any, y_scale: Any, title: str, by_program: Any
+) -> list[Any]:
+    """The dashed lines, or nothing where there are none: a layer without rows would have no extent."""
+    rows = [
+        {"program": line.program, "micro_batch": size, "fitted": value / scale}
+        for line in lines
+        for size, value in line.points
+    ]
+    y = alt.Y("fitted:Q", title=title, scale=y_scale)
+    chart = alt.Chart(values(rows)).mark_line(strokeDash=[4, 3]).encode(x=x, y=y, color=by_program)
+    return [chart] if rows else []
 
 
 def _programs(study: Study) -> list[str]:
