@@ -36,6 +36,11 @@ _FATAL = re.compile(
     re.MULTILINE,
 )
 
+# Said before ResourceExhaustedError; but a kernel that does not check its buffers crashes instead of raising it. The same
+# words are no failure where TensorFlow only tried for a larger workspace, which it then says in the same sentence.
+_ALLOCATOR_FAILED = re.compile(r"Allocator \(\w+\) ran out of memory trying to allocate [^\n]*")
+_ONLY_TRIED = "not a failure"
+
 
 def is_out_of_memory(type_names: Sequence[str], message: str, *, limited: bool) -> bool:
     """Tells whether an exception means that memory ran out.
@@ -72,10 +77,16 @@ def describe_death(status: int, *, stderr_tail: str, kernel_oom_kills: int) -> t
     if status >= 0:
         return False, f"the process ended with exit code {status} before it had an outcome"
     name = _signal_name(-status)
+    refused = [line for line in _ALLOCATOR_FAILED.findall(stderr_tail) if _ONLY_TRIED not in line]
+    if refused and -status in _CRASHES:
+        return True, f"{refused[-1].strip()[:200]}; TensorFlow then died by {name}"
     fatal = _FATAL.search(stderr_tail) if status == -signal.SIGABRT else None
     if fatal:
         return True, f"{name} after an allocation failed: {_line_around(stderr_tail, fatal.start())}"
     return False, f"the process was killed by {name}"
+
+
+_CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE)
 
 
 def _signal_name(number: int) -> str:

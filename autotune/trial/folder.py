@@ -15,7 +15,7 @@ from autotune.errors import AutotuneError
 T = TypeVar("T")
 
 _RUNNING = "running"
-_STDERR_TAIL = 64 * 1024
+_STDERR_TAIL = 4 << 20  # an allocator that fails dumps its state, a line per chunk, after saying so
 
 
 class TrialFolder:
