@@ -16,6 +16,7 @@ from autotune.core.trial_cost import CostModel, program
 
 SLOW_PROGRAM = 1.5  # a program this many times slower than the best, at its best size, is left alone
 HOPELESS = 3.0  # an update this many times slower than the best one is not measured
+WORST_NOISE = 0.3  # an interval wider than this says no more
 HOPELESS_NOISE = 0.3  # a figure of speech, not a measurement
 SURE_ENOUGH = 0.85  # chance to fit that a trial needs
 GAMBLE = 0.40  # chance to fit that suffices while nothing has run out of memory yet
@@ -149,4 +150,4 @@ def _observations(records: Iterable[TrialRecord]) -> list[Observation]:
 
 def _observation(candidate: Candidate, timing: Throughput) -> Observation:
     noise = (timing.samples_per_s_high - timing.samples_per_s_low) / (2 * 1.96 * timing.samples_per_s)
-    return Observation(candidate=candidate, samples_per_s=timing.samples_per_s, noise=min(max(noise, 0.0), 0.1))
+    return Observation(candidate=candidate, samples_per_s=timing.samples_per_s, noise=min(max(noise, 0.0), WORST_NOISE))

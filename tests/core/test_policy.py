@@ -236,4 +236,5 @@ def test_give_up_is_three_times_the_best():
     assert give_up_update_s([], candidate) is None
     records = [completed(0, 64, 1000.0, MIB), completed(1, 32, 500.0, MIB), failed(2, 16, State.CRASHED, "")]
     assert give_up_update_s(records, candidate) == pytest.approx(3 * 0.256)
+    assert give_up_update_s(records, Candidate(global_batch=256, micro_batch=256)) is None
     assert give_up_update_s(records, candidate, "pareto") == pytest.approx(10 * 0.256)
