@@ -1,0 +1,1 @@
+"""Capacity planning as values and policy: what will fit, how fast, on which GPU, with what certainty."""

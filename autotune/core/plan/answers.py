@@ -1,0 +1,288 @@
+"""Rows of a plan: for each GPU and count, the best candidate that fits, and what the training takes on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+
+from autotune.core.axes.micro_batch import balanced_sizes
+from autotune.core.candidate import Candidate
+from autotune.core.gpu_spec import GpuSpec
+from autotune.core.plan.parts import Parts, remedies
+from autotune.core.plan.peaks import FARTHEST, PeakForecast, PeakModel, Program
+from autotune.core.plan.rates import RateModel, energy_from_meter, energy_kwh
+from autotune.core.plan.scaling import runs_at_speed
+from autotune.core.plan.values import Question, Range, Row, Z
+from autotune.core.units import format_bytes, format_seconds
+
+# Half-width of the 90 % error of carrying a peak to another device. Between GPUs kernels and their workspaces differ;
+# from a CPU all kernels do. Estimates: no GPU was at hand to measure them.
+OTHER_GPU, FROM_CPU = 0.06, 0.15
+# Standard deviation of the usable memory itself (within 2 % of TensorFlow's own figure: docs/probe.md).
+USABLE_SD = 0.01
+SIXTEEN_BIT = ("mixed_float16", "mixed_bfloat16")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A kind of GPU to plan for.
+
+    Attributes:
+        name: catalogue id, or the device's own name.
+        usable_bytes: what a TensorFlow process may use on it.
+        spec: the board; None for the study's own device where the catalogue does not list it.
+        own: it is what the study was measured on.
+        alignment: multiple that micro-batches prefer.
+    """
+
+    name: str
+    usable_bytes: int
+    spec: GpuSpec | None = None
+    own: bool = False
+    alignment: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knowledge:
+    """What a plan is made from.
+
+    Attributes:
+        peaks: the memory forecast.
+        rates: the throughput forecast; None where it is refused.
+        no_rates_because: why, for people.
+        parts: the built model's bytes, where known.
+        from_cpu: peaks were measured on a CPU.
+        preferred: the program that decides where throughput is not known.
+        loss_scale: initial loss scale by program of the study, so that its own candidates are recognised.
+        j_per_sample: joules per sample from the device's meter; None where it has none.
+    """
+
+    peaks: PeakModel
+    rates: RateModel | None = None
+    no_rates_because: str | None = None
+    parts: Parts | None = None
+    from_cpu: bool = False
+    preferred: Program | None = None
+    loss_scale: dict[Program, float | None] | None = None
+    j_per_sample: float | None = None
+
+
+def rows(known: Knowledge, targets: Sequence[Target], question: Question) -> tuple[Row, ...]:
+    """Answers ``question`` for every target and count: what fits first, best first."""
+    made = [_row(known, target, count, question) for target in targets for count in question.counts]
+    return tuple(sorted(made, key=lambda row: _order(row, question)))
+
+
+def _order(row: Row, question: Question) -> tuple[bool, bool, float, float]:
+    by = question.sort or ("cost" if question.prices else "time")
+    value = {"time": row.hours, "cost": row.cost, "energy": row.kwh}[by]
+    rate = -row.samples_per_s.expected if row.samples_per_s else 0.0
+    return not row.fits, row.why_not is not None, value.expected if value else float("inf"), rate
+
+
+def _row(known: Knowledge, target: Target, count: int, question: Question) -> Row:
+    blank = Row(
+        gpu=target.name, count=count, fits=False, precision=None, execution=None, jit_compile=None, recompute=None,
+        global_batch=question.global_batch, usable_bytes=target.usable_bytes,
+    )  # fmt: skip
+    if question.global_batch % count:
+        return replace(
+            blank, why_not=f"the global batch {question.global_batch} cannot be shared evenly by {count} GPUs"
+        )
+    options = list(_options(known, target, count, question))
+    if not options:
+        return replace(blank, why_not="no program of the study can be forecast there")
+    fitting = [option for option in options if option.chance >= question.confidence]
+    if not fitting:
+        return _misfit(known, target, blank, options, question)
+    best = _fastest(known, target, fitting, question) or _preferred(known, fitting)
+    return _answer(known, target, best, blank, question)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Option:
+    candidate: Candidate
+    program: Program
+    peak: PeakForecast
+    chance: float
+
+
+def _options(known: Knowledge, target: Target, count: int, question: Question) -> Iterator[_Option]:
+    share = 0.0 if target.own else FROM_CPU if known.from_cpu else OTHER_GPU
+    for program, curve in known.peaks.curves.items():
+        if known.from_cpu and program.precision in SIXTEEN_BIT:
+            continue  # a CPU computes 16-bit types in float32: its peaks are no forecast of a GPU's
+        if target.spec is not None and not runs_at_speed(target.spec, program.precision):
+            continue
+        for size in balanced_sizes(question.global_batch // count, target.alignment):
+            if size > FARTHEST * curve.sizes[-1]:
+                continue
+            candidate = _candidate(program, size, count, question.global_batch, known)
+            if candidate is None or (program.execution == "unrolled" and size not in curve.sizes):
+                continue
+            found = curve.at(size)
+            peak = replace(found, bytes=found.bytes.widened(share))
+            chance = peak.bytes.chance_within(target.usable_bytes, USABLE_SD)
+            yield _Option(candidate=candidate, program=program, peak=peak, chance=chance)
+
+
+def _candidate(program: Program, size: int, count: int, global_batch: int, known: Knowledge) -> Candidate | None:
+    """The candidate of ``program`` at one size; None where the size would make it another program."""
+    single = size == global_batch // count
+    if single != (program.execution == "single") and program.execution is not None:
+        return None
+    scale = (known.loss_scale or {}).get(program)
+    execution = "fused" if program.execution == "single" else program.execution
+    return Candidate(
+        global_batch=global_batch, micro_batch=size, replicas=count, precision=program.precision,  # type: ignore[arg-type]
+        execution=execution, jit_compile=program.jit_compile, recompute=program.recompute,  # type: ignore[arg-type]
+        initial_loss_scale=scale,
+    )  # fmt: skip
+
+
+def _fastest(known: Knowledge, target: Target, fitting: Sequence[_Option], question: Question) -> _Option | None:
+    if known.rates is None:
+        return None
+    timed = [
+        (forecast.samples_per_s.expected, option.candidate.micro_batch, i)
+        for i, option in enumerate(fitting)
+        if (forecast := known.rates.on(option.candidate, target.spec, question.link_bytes_per_s)) is not None
+    ]
+    return fitting[max(timed)[2]] if timed else None
+
+
+def _preferred(known: Knowledge, fitting: Sequence[_Option]) -> _Option:
+    """Without throughput: the study's own choice of program, and the largest micro-batch of it."""
+
+    def liking(option: _Option) -> tuple[bool, bool, int]:
+        like = known.preferred
+        same = like is not None and replace(option.program, execution=None) == replace(like, execution=None)
+        return same, like is not None and option.program.execution == like.execution, option.candidate.micro_batch
+
+    return max(fitting, key=liking)
+
+
+def _misfit(known: Knowledge, target: Target, blank: Row, options: Sequence[_Option], question: Question) -> Row:
+    smallest = min(options, key=lambda o: (o.peak.bytes.expected, o.candidate.micro_batch))
+    peak, candidate = smallest.peak.bytes, smallest.candidate
+    curve = known.peaks.curves[smallest.program]
+    ways = remedies(
+        known.parts,
+        needed=at_confidence(peak, question.confidence),
+        usable=target.usable_bytes,
+        activation_bytes=max(0.0, peak.expected - curve.intercept),
+    )
+    needs = f"micro-batch {candidate.micro_batch} needs {format_bytes(peak.expected)}"
+    has = f"{format_bytes(target.usable_bytes)} are usable"
+    return replace(
+        _described(blank, smallest),
+        micro_batch=None,
+        accumulation_steps=None,
+        why_not=f"{needs}, {has} ({100 * smallest.chance:.0f} % sure to fit): {'; '.join(ways)}",
+    )
+
+
+def _described(blank: Row, option: _Option) -> Row:
+    candidate = option.candidate
+    return replace(
+        blank,
+        precision=candidate.precision,
+        execution=candidate.execution,
+        jit_compile=candidate.jit_compile,
+        recompute=candidate.recompute,
+        micro_batch=candidate.micro_batch,
+        accumulation_steps=candidate.accumulation_steps,
+        peak_bytes=option.peak.bytes,
+        fit_probability=option.chance,
+        memory_basis=option.peak.basis,
+    )
+
+
+def _answer(known: Knowledge, target: Target, best: _Option, blank: Row, question: Question) -> Row:
+    row = replace(_described(blank, best), fits=True)
+    if not target.own or best.candidate.replicas > 1:
+        row = replace(row, memory_basis="estimated")
+    if known.rates is None:
+        return replace(row, why_not=known.no_rates_because if question.asks_hours else None)
+    forecast = known.rates.on(best.candidate, target.spec, question.link_bytes_per_s)
+    if forecast is None:
+        return replace(
+            row, why_not="the size of the gradients is not known, so the exchange between GPUs cannot be told"
+        )
+    row = replace(row, samples_per_s=forecast.samples_per_s, rate_basis=forecast.basis)
+    return _with_totals(known, target, row, question)
+
+
+def _with_totals(known: Knowledge, target: Target, row: Row, question: Question) -> Row:
+    if question.samples is None or row.samples_per_s is None:
+        return row
+    hours = row.samples_per_s.inverted(question.samples / 3600)
+    price = (question.prices or {}).get(target.name)
+    cost = hours.times(row.count * price) if price is not None else None
+    kwh = None
+    if target.own and known.j_per_sample is not None:
+        kwh = energy_from_meter(known.j_per_sample, question.samples)
+    elif target.spec is not None:
+        kwh = energy_kwh(hours, row.count, target.spec)
+    reasons = []
+    if question.deadline_s is not None and hours.expected * 3600 > question.deadline_s:
+        late, limit = format_seconds(3600 * hours.expected), format_seconds(question.deadline_s)
+        reasons.append(f"takes {late}, the deadline is {limit}")
+    if question.budget_cost is not None and cost is not None and cost.expected > question.budget_cost:
+        reasons.append(f"costs {cost.expected:.0f}, the budget is {question.budget_cost:.0f}")
+    if question.prices is not None and price is None:
+        reasons.append(f"the prices have no {target.name}")
+    return replace(row, hours=hours, cost=cost, kwh=kwh, why_not="; ".join(reasons) or None)
+
+
+def at_confidence(peak: Range, confidence: float) -> float:
+    """The memory that holds ``peak`` with probability ``confidence``."""
+    z = NormalDist().inv_cdf(confidence)
+    side = peak.high - peak.expected if z > 0 else peak.expected - peak.low
+    return peak.expected + z * side / Z
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """Answer to the inverse question: memory for one micro-batch.
+
+    Attributes:
+        program: which program.
+        micro_batch: the one asked about.
+        peak: forecast on a GPU.
+        usable_bytes: what a process must be able to use, with the confidence asked for.
+        basis: of the peak.
+    """
+
+    program: Program
+    micro_batch: int
+    peak: Range
+    usable_bytes: int
+    basis: str
+
+
+def needs(known: Knowledge, micro_batch: int, confidence: float, *, own: bool) -> tuple[Need, ...]:
+    """Returns the memory that ``micro_batch`` needs in every program, least first.
+
+    Args:
+        own: on the study's own device; elsewhere the ranges are wider.
+    """
+    found = []
+    for program, curve in known.peaks.curves.items():
+        if (known.from_cpu and not own and program.precision in SIXTEEN_BIT) or micro_batch > FARTHEST * curve.sizes[
+            -1
+        ]:
+            continue
+        forecast = curve.at(micro_batch)
+        peak = forecast.bytes.widened(0.0 if own else FROM_CPU if known.from_cpu else OTHER_GPU)
+        found.append(
+            Need(
+                program=program,
+                micro_batch=micro_batch,
+                peak=peak,
+                usable_bytes=round(at_confidence(peak, confidence)),
+                basis=forecast.basis if own else "estimated",
+            )
+        )
+    return tuple(sorted(found, key=lambda need: need.usable_bytes))

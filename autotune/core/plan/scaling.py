@@ -1,0 +1,111 @@
+"""Throughput on another GPU, and on several: scaled by what limits the workload.
+
+A program spends part of its time on arithmetic and part on memory traffic. On another board the first part scales with
+the peak of the dtype it multiplies in, the second with the memory bandwidth: ``time = a x peak ratio + (1 - a) x
+bandwidth ratio``. The share ``a`` follows from operation and byte counts of the compiled update; where there are none,
+every share is possible and the range says so. Overhead that the host causes does not scale at all.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from autotune.core.gpu_spec import GpuSpec
+from autotune.core.plan.values import Range
+
+# What real kernels reach of a board's two peaks (matrix products of transformers and convolutions on Tensor Cores, and
+# fused elementwise kernels). Only their ratio counts, and it only moves the share of time that is arithmetic.
+ARITHMETIC_REACHED = 0.55
+TRAFFIC_REACHED = 0.75
+# Half-width of the 90 % range of a predicted ratio: 1.645 x the standard deviation of the logarithmic error over the
+# public tables in tests/plan/data (Lambda: 10 GPUs, 6 models; NVIDIA: V100 and A100).
+RATIO_ERROR = 0.35
+# Where arithmetic ends and traffic begins is itself a guess without counts.
+UNKNOWN_SHARE = 0.5
+
+# NVLink and PCI Express, bytes per second and direction, as NVIDIA's data sheets give them; generally quoted.
+_NVLINK = {"7.0": 150e9, "8.0": 300e9, "9.0": 450e9, "10.0": 900e9}
+_PCIE = ((8, 16e9), (9, 32e9), (10, 64e9))  # below compute capability 8: generation 3; 8: 4; 9 and above: 5
+# Share of a link that an all-reduce reaches.
+LINK_REACHED = 0.7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """Operations and traffic of one program, from its compiled update.
+
+    Attributes:
+        flops_per_sample, bytes_per_sample: of forward and backward pass, one sample more.
+        flops_per_update, bytes_per_update: whatever the batch (the optimizer).
+        gradient_bytes: what an all-reduce moves.
+    """
+
+    flops_per_sample: float
+    bytes_per_sample: float
+    flops_per_update: float = 0.0
+    bytes_per_update: float = 0.0
+    gradient_bytes: float | None = None
+
+    def arithmetic_share(self, gpu: GpuSpec, precision: str | None) -> float:
+        """Share of the time on ``gpu`` that is arithmetic, 0 to 1."""
+        arithmetic = self.flops_per_sample / (ARITHMETIC_REACHED * peak_flops(gpu, precision))
+        traffic = self.bytes_per_sample / (TRAFFIC_REACHED * gpu.memory_bandwidth_bytes_per_s)
+        return arithmetic / (arithmetic + traffic) if arithmetic + traffic > 0 else UNKNOWN_SHARE
+
+
+def peak_flops(gpu: GpuSpec, precision: str | None) -> float:
+    """Peak of the units that a policy multiplies on: TensorFlow runs float32 products as TF32 where there is TF32."""
+    peaks = gpu.tensor_flops_per_s
+    if precision == "mixed_float16":
+        return peaks.get("float16") or gpu.float16_flops_per_s or gpu.float32_flops_per_s
+    if precision == "mixed_bfloat16":
+        return peaks.get("bfloat16") or gpu.float32_flops_per_s
+    return peaks.get("tf32") or gpu.float32_flops_per_s
+
+
+def runs_at_speed(gpu: GpuSpec, precision: str | None) -> bool:
+    """True where the board has units for the policy's dtype."""
+    if precision == "mixed_float16":
+        return "float16" in gpu.tensor_flops_per_s or gpu.float16_flops_per_s is not None
+    return precision != "mixed_bfloat16" or "bfloat16" in gpu.tensor_flops_per_s
+
+
+def time_ratio(source: GpuSpec, target: GpuSpec, precision: str | None, share: float | None) -> Range:
+    """Time of the same work on ``target``, relative to ``source``.
+
+    Args:
+        share: share of the time on ``source`` that is arithmetic; None where it is not known.
+    """
+    if source.id == target.id:
+        return Range(low=1.0, expected=1.0, high=1.0)
+    arithmetic = peak_flops(source, precision) / peak_flops(target, precision)
+    traffic = source.memory_bandwidth_bytes_per_s / target.memory_bandwidth_bytes_per_s
+    known = UNKNOWN_SHARE if share is None else share
+    expected = known * arithmetic + (1 - known) * traffic
+    bounds = (expected, expected) if share is not None else sorted((arithmetic, traffic))
+    return Range(
+        low=min(bounds[0], expected) / (1 + RATIO_ERROR),
+        expected=expected,
+        high=max(bounds[1], expected) * (1 + RATIO_ERROR),
+    )
+
+
+def link_speed(gpu: GpuSpec) -> float:
+    """Bytes per second and direction between two such boards: NVLink on SXM boards, else PCI Express."""
+    if "-SXM" in gpu.id or gpu.id == "B200":
+        return _NVLINK.get(gpu.compute_capability, 300e9)
+    major = int(gpu.compute_capability.split(".")[0])
+    return next((speed for below, speed in _PCIE if major < below), _PCIE[-1][1])
+
+
+def all_reduce_s(gradient_bytes: float, count: int, link_bytes_per_s: float) -> float:
+    """Seconds of one ring all-reduce: each GPU sends and receives 2 (n - 1) / n of the gradients."""
+    if count == 1:
+        return 0.0
+    return 2 * (count - 1) / count * gradient_bytes / (LINK_REACHED * link_bytes_per_s)
+
+
+def log_error(predicted: float, measured: float) -> float:
+    """Logarithm of predicted over measured: errors either way count alike."""
+    return math.log(predicted / measured)
