@@ -207,9 +207,7 @@ def _answer(known: Knowledge, target: Target, best: _Option, blank: Row, questio
         return replace(row, why_not=known.no_rates_because if question.asks_hours else None)
     forecast = known.rates.on(best.candidate, target.spec, question.link_bytes_per_s)
     if forecast is None:
-        return replace(
-            row, why_not="the size of the gradients is not known, so the exchange between GPUs cannot be told"
-        )
+        return replace(row, why_not="the size of the gradients, and so their exchange between GPUs, is not known")
     row = replace(row, samples_per_s=forecast.samples_per_s, rate_basis=forecast.basis)
     return _with_totals(known, target, row, question)
 

@@ -240,6 +240,6 @@ class PeakModel:
 def _too_few(sizes: Sequence[int]) -> str:
     measured = f"micro-batch {', '.join(map(str, sizes))} alone" if sizes else "no peak at all"
     return (
-        f"a forecast needs one program measured at two micro-batches that are well apart, and the study has {measured}; "
+        f"a forecast needs one program measured at two micro-batches that are well apart; the study has {measured}: "
         "run 'autotune tune' with more trials, or with --axis micro_batch=8,16,32,64"
     )

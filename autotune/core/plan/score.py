@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain, pairwise, zip_longest
 
 from autotune.core.plan.values import COVERAGE, Range
 
@@ -60,7 +61,7 @@ class Score:
         """For people."""
         return (
             f"{what}: median error {100 * self.median_error:.1f} %, worst {100 * self.worst_error:.1f} %, "
-            f"{100 * self.coverage:.0f} % of the {100 * COVERAGE:.0f} % ranges held the measured value ({self.count} runs)"
+            f"{100 * self.coverage:.0f} % of the {100 * COVERAGE:.0f} % ranges held it ({self.count} runs)"
         )
 
 
@@ -87,13 +88,10 @@ def unseen_sizes(fitted: Sequence[int], largest: int, *, most: int = 4) -> list[
         most: how many to return; the widest gaps, and the farthest beyond, come first.
     """
     sizes = sorted(set(fitted))
-    gaps = sorted(zip(sizes, sizes[1:], strict=False), key=lambda gap: gap[0] / gap[1])
+    gaps = sorted(pairwise(sizes), key=lambda gap: gap[0] / gap[1])
     between = [round((a * b) ** 0.5) for a, b in gaps if b > a + 1]
     beyond = [size for size in (2 * sizes[-1], 4 * sizes[-1]) if size <= largest]
     if not beyond and largest > sizes[-1]:
         beyond = [largest]
-    ordered = [
-        s for pair in zip([*beyond, *[0] * len(between)], [*between, *[0] * len(beyond)], strict=False) for s in pair
-    ]
-    chosen = [size for size in dict.fromkeys(ordered) if size and size not in sizes]
-    return sorted(chosen[:most])
+    ordered = chain.from_iterable(zip_longest(beyond, between))
+    return sorted([size for size in dict.fromkeys(ordered) if size is not None and size not in sizes][:most])

@@ -24,12 +24,12 @@ def peak_points(study: Study) -> tuple[PeakPoint, ...]:
     sources = sorted({r.outcome.memory.peak_source or "unknown" for r in measured if r.outcome.memory})
     if len(sources) > 1:
         raise ValueError(
-            f"the study {study.name!r} mixes machines: its peaks are from {' and '.join(sources)}, and one fit over both "
-            "would mean nothing; plan from a study of one machine"
+            f"the study {study.name!r} mixes machines: its peaks are from {' and '.join(sources)}, and one fit over "
+            "both would mean nothing; plan from a study of one machine"
         )
     if set(sources) & HOST_METERS:
         raise ValueError(
-            f"the study {study.name!r} measured host memory ({sources[0]}), which says nothing about a GPU's; plan from "
+            f"the study {study.name!r} measured host memory ({sources[0]}), which says nothing of a GPU's; plan from "
             "a study of a TensorFlow workload, or from one made on a GPU"
         )
     return tuple(
@@ -37,12 +37,3 @@ def peak_points(study: Study) -> tuple[PeakPoint, ...]:
         for r in measured
         if r.peak_bytes
     )
-
-
-def check_one_machine(study: Study) -> None:
-    """Refuses a study whose trials ran on boards of different memory meters or devices.
-
-    Raises:
-        ValueError: one sentence with the mend.
-    """
-    peak_points(study)
