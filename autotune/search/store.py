@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,7 @@ from autotune.search.storage import DATABASE_FILE, connect, database_url, redact
 _DIRECTIONS = (StudyDirection.MAXIMIZE, StudyDirection.MINIMIZE)
 _METRICS = ["samples_per_s", "peak_bytes"]
 _SCHEMA_VERSION = 1
+_ANNOUNCE_S = 5.0  # a worker that has not named its new trial by then was killed in between
 _NOTES = ("chosen", "confirmed", "confirmation", "pareto", "verdict", "stop_reason", "command", "warnings")
 
 
@@ -147,10 +150,14 @@ class StudyStore:
         return next(c for c in space.candidates() if all(getattr(c, name) == params[name] for name in names))
 
     def _earlier_twin(self, number: int, candidate: Candidate) -> int | None:
-        for other in self._study.get_trials(deepcopy=False):
-            if other.number < number and written.candidate_of(other) == candidate:
-                return other.number
-        return None
+        """The number of an earlier trial of the same candidate, waiting for those that are just being announced."""
+        give_up = time.monotonic() + _ANNOUNCE_S
+        while True:
+            earlier = [t for t in self._study.get_trials(deepcopy=False) if t.number < number]
+            twin = next((t.number for t in earlier if written.candidate_of(t) == candidate), None)
+            if twin is not None or not any(_being_announced(t) for t in earlier) or time.monotonic() > give_up:
+                return twin
+            time.sleep(0.02)
 
     def _frozen(self, number: int) -> FrozenTrial:
         return next(t for t in self._study.get_trials(deepcopy=False) if t.number == number)
@@ -268,6 +275,13 @@ def _finish_told(store: StudyStore) -> None:
         record = written.record_of(trial)
         if record is not None:
             store.tell(record)
+
+
+def _being_announced(trial: FrozenTrial) -> bool:
+    """True for the moment between a trial's creation by another worker and the writing of its candidate."""
+    nameless = trial.state is TrialState.RUNNING and written.CANDIDATE not in trial.user_attrs
+    started = trial.datetime_start
+    return nameless and started is not None and (datetime.now() - started).total_seconds() < _ANNOUNCE_S
 
 
 def _study_value(study: optuna.Study) -> Study:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+import threading
 from dataclasses import replace
 
 import optuna
 import pytest
 from optuna.trial import TrialState
 
+from autotune.core.codec import to_plain
 from autotune.core.outcome import State
 from autotune.core.policy import Stop
 from autotune.core.tuned import WorkloadId
 from autotune.errors import UsageError
-from autotune.search.records import constraints, optuna_outcome
+from autotune.search.records import CANDIDATE, constraints, optuna_outcome
 from autotune.search.run import search
 from autotune.search.store import load_study
 from tests.fakes.landscapes import MIB
@@ -165,6 +167,20 @@ def test_of_two_equal_trials_the_lower_number_wins(tmp_path, monkeypatch):
     assert two.number == 2  # number 1 was the twin, withdrawn
     assert two.candidate != one.candidate
     assert second.trial_count() == 2
+    assert second._study.trials[1].state is TrialState.FAIL
+
+
+def test_a_trial_that_is_just_being_announced_is_waited_for(tmp_path):
+    scene = landscape()
+    first = opened(tmp_path / "s", scene)
+    second = opened(tmp_path / "s", scene, resume=True)
+    wanted = second._sampler.decide([], []).candidate
+    half = first._study.ask()  # created, but its candidate is not written yet
+    announce = threading.Timer(0.4, lambda: half.set_user_attr(CANDIDATE, to_plain(wanted)))
+    announce.start()
+    asked = second.ask()
+    announce.join()
+    assert asked.candidate != wanted
     assert second._study.trials[1].state is TrialState.FAIL
 
 
