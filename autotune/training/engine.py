@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -14,6 +14,22 @@ from autotune.training.loss_scale import LossScale
 from autotune.training.losses import metric_sums, read_output, spread, weighted
 from autotune.training.parts import Anatomy, extra_losses
 from autotune.training.result import Sums, UpdateResult
+
+
+class Settled(NamedTuple):
+    """A window's gradient, ready to be applied.
+
+    Attributes:
+        variables: Keras's trainable variables that have a gradient.
+        gradients: theirs; dense, float32.
+        squared: sum of their squares, float32 scalar.
+        finite: bool scalar.
+    """
+
+    variables: list[Any]
+    gradients: list[Any]
+    squared: Any
+    finite: Any
 
 
 class Engine:
@@ -130,36 +146,55 @@ class Engine:
             snapshot: what ``snapshot`` returned before the window.
             window: real samples, int32 scalar.
         """
-        pairs = [(densify(g), v) for g, v in zip(gradients, self.variables, strict=True) if g is not None]
-        if not pairs:
-            raise ValueError(
-                "no trainable variable receives a gradient; the loss does not depend on the model's variables"
-            )
-        dense = [gradient for gradient, _ in pairs]
-        scale = self.scale.current()
-        if self.needs_unscaling:
-            factor = tf.math.divide_no_nan(sums.reference, sums.weight) / scale
-            dense = [gradient * factor for gradient in dense]
-        squared = squared_norm(dense)
-        finite = all_finite(dense, squared)
+        settled = self.settle(gradients, sums)
 
         def apply() -> Any:
-            typed = [tf.cast(g, flavour.raw(v).dtype) for g, (_, v) in zip(dense, pairs, strict=True)]
-            flavour.apply_gradients(self.optimizer, typed, [variable for _, variable in pairs])
+            self.apply(settled)
             return self.applied.assign_add(1)
 
         def skip() -> Any:
-            for variable, old in zip(self.anatomy.written, snapshot, strict=True):
-                variable.assign(old)
+            self.put_back(snapshot)
             return self.skipped.assign_add(1)
 
-        tf.cond(finite, apply, skip)
-        self.scale.move(finite)
+        tf.cond(settled.finite, apply, skip)
+        return self.report(settled, sums, window)
+
+    def settle(self, gradients: Sequence[Any], sums: Sums) -> Settled:
+        """The mean's gradients of a whole window, unscaled once, and whether they are finite."""
+        present = [index for index, gradient in enumerate(gradients) if gradient is not None]
+        if not present:
+            raise ValueError(
+                "no trainable variable receives a gradient; the loss does not depend on the model's variables"
+            )
+        dense = [densify(gradients[index]) for index in present]
+        if self.needs_unscaling:
+            factor = tf.math.divide_no_nan(sums.reference, sums.weight) / self.scale.current()
+            dense = [gradient * factor for gradient in dense]
+        squared = squared_norm(dense)
+        return Settled([self.variables[index] for index in present], dense, squared, all_finite(dense, squared))
+
+    def apply(self, settled: Settled) -> None:
+        """One optimizer step."""
+        typed = [
+            tf.cast(gradient, flavour.raw(variable).dtype)
+            for gradient, variable in zip(settled.gradients, settled.variables, strict=True)
+        ]
+        flavour.apply_gradients(self.optimizer, typed, settled.variables)
+
+    def put_back(self, snapshot: Sequence[Any]) -> None:
+        """Restores what the forward passes of a skipped window may have spoilt."""
+        for variable, old in zip(self.anatomy.written, snapshot, strict=True):
+            variable.assign(old)
+
+    def report(self, settled: Settled, sums: Sums, window: Any) -> UpdateResult:
+        """Moves the loss scale and says what happened."""
+        used = self.scale.current()
+        self.scale.move(settled.finite)
         return UpdateResult(
             loss=tf.math.divide_no_nan(sums.loss, sums.weight) + sums.extra,
-            applied=finite,
-            loss_scale=scale,
+            applied=settled.finite,
+            loss_scale=used,
             samples=window,
-            grad_norm=tf.sqrt(squared),
+            grad_norm=tf.sqrt(settled.squared),
             metrics={name: tf.math.divide_no_nan(*pair) for name, pair in sums.metrics.items()},
         )

@@ -9,22 +9,27 @@ import tensorflow as tf
 from autotune.core.settings import TrainSettings
 from autotune.training.engine import Engine
 from autotune.training.gradients import add_to
-from autotune.training.result import UpdateResult
+from autotune.training.result import Sums, UpdateResult
 from autotune.training.slices import Slicer
 from autotune.training.windows import Window
 
 
-def window_weight(engine: Engine, slicer: Slicer, batch: Any, window: Any) -> Any:
+def window_spec(batch_spec: Any, rows: int | None) -> Any:
+    """Specs of a window of ``rows`` rows."""
+    return tf.nest.map_structure(lambda item: tf.TensorSpec([rows, *item.shape[1:]], item.dtype), batch_spec)
+
+
+def window_weight(engine: Engine, slicer: Slicer, batch: Any, samples: Any) -> Any:
     """A window's total weight before its first backward pass, float32 scalar; None where it follows from shapes."""
     if not engine.knows_weight:
         return None
 
     def add(k: Any, total: Any) -> tuple[Any, Any]:
-        micro, _, mask = slicer.micro(batch, k, window)
+        micro, _, mask = slicer.micro(batch, k, samples)
         return k + 1, total + engine.total_weight(micro, mask)
 
     start = (tf.constant(0), tf.constant(0.0))
-    return tf.while_loop(lambda k, _: k < slicer.count(window), add, start, parallel_iterations=1)[1]
+    return tf.while_loop(lambda k, _: k < slicer.count(samples), add, start, parallel_iterations=1)[1]
 
 
 class Fused:
@@ -38,19 +43,26 @@ class Fused:
         settings: the loop's settings.
         batch_spec: specs of a window ``[None, ...]``.
         jit_compile: overrides the settings' (``unrolled`` runs its tails plain).
+        masked: rows may be padding although nothing is compiled by XLA.
     """
 
     def __init__(
-        self, engine: Engine, settings: TrainSettings, batch_spec: Any, *, jit_compile: bool | None = None
+        self,
+        engine: Engine,
+        settings: TrainSettings,
+        batch_spec: Any,
+        *,
+        jit_compile: bool | None = None,
+        masked: bool = False,
     ) -> None:
         jit = settings.jit_compile if jit_compile is None else jit_compile
         self._engine = engine
-        self._slicer = Slicer(settings.micro_batch, static=jit)
+        self._single = settings.accumulation_steps == 1
+        self.slicer = Slicer(settings.micro_batch, static=jit, masked=masked)
         rows = settings.accumulation_steps * settings.micro_batch if jit else None
-        spec = tf.nest.map_structure(lambda item: tf.TensorSpec([rows, *item.shape[1:]], item.dtype), batch_spec)
         self.function = tf.function(
-            self._single if settings.accumulation_steps == 1 else self._accumulated,
-            input_signature=(spec, tf.TensorSpec([], tf.int32)),
+            self._update,
+            input_signature=(window_spec(batch_spec, rows), tf.TensorSpec([], tf.int32)),
             jit_compile=jit or None,
             autograph=False,
         )
@@ -64,22 +76,29 @@ class Fused:
         """One update over a window."""
         return self.function(window.batch, window.counted)
 
-    def _single(self, batch: Any, window: Any) -> UpdateResult:
-        engine = self._engine
-        before = engine.snapshot()
-        micro, rows, mask = self._slicer.whole(batch, window)
-        reference = engine.total_weight(micro, mask) if engine.knows_weight else None
-        gradients, sums = engine.micro_gradients(micro, rows, window, reference, mask)
-        return engine.finish(gradients, sums, before, window)
+    def _update(self, batch: Any, samples: Any) -> UpdateResult:
+        before = self._engine.snapshot()
+        reference = window_weight(self._engine, self.slicer, batch, samples)
+        gradients, sums = self.accumulate(batch, samples, samples, reference)
+        return self._engine.finish(gradients, sums, before, samples)
 
-    def _accumulated(self, batch: Any, window: Any) -> UpdateResult:
-        engine, slicer = self._engine, self._slicer
-        before = engine.snapshot()
-        reference = window_weight(engine, slicer, batch, window)
+    def accumulate(self, batch: Any, samples: Any, window: Any, reference: Any) -> tuple[list[Any], Sums]:
+        """Gradients and sums of a window, or of one replica's share of it.
+
+        Args:
+            batch: structure of ``[rows, ...]``.
+            samples: how many of the rows are real, int32 scalar.
+            window: real samples of the window over all replicas, int32 scalar.
+            reference: the window's total weight where known beforehand, else None.
+        """
+        engine, slicer = self._engine, self.slicer
+        if self._single:
+            micro, rows, mask = slicer.whole(batch, samples)
+            return engine.micro_gradients(micro, rows, window, reference, mask)
         absent: list[bool] = []
 
         def add(k: Any, accumulated: Any, sums: Any) -> tuple[Any, Any, Any]:
-            micro, rows, mask = slicer.micro(batch, k, window)
+            micro, rows, mask = slicer.micro(batch, k, samples)
             gradients, more = engine.micro_gradients(micro, rows, window, reference, mask)
             absent[:] = [gradient is None for gradient in gradients]
             accumulated = [
@@ -88,11 +107,11 @@ class Fused:
             ]
             return k + 1, accumulated, sums.plus(more)
 
+        count = slicer.count(tf.maximum(samples, 1) if slicer.masked else samples)
         _, accumulated, sums = tf.while_loop(
-            lambda k, *_: k < slicer.count(window),
+            lambda k, *_: k < count,
             add,
             (tf.constant(0), engine.no_gradients(), engine.no_sums()),
             parallel_iterations=1,
         )
-        gradients = [None if gone else total for total, gone in zip(accumulated, absent, strict=True)]
-        return engine.finish(gradients, sums, before, window)
+        return [None if gone else total for total, gone in zip(accumulated, absent, strict=True)], sums

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from autotune.core.settings import TrainSettings
 from autotune.training.engine import Engine
-from autotune.training.executions.fused import window_weight
+from autotune.training.executions.fused import window_spec, window_weight
 from autotune.training.result import Sums, UpdateResult
 from autotune.training.slices import Slicer
 from autotune.training.windows import Window
@@ -31,7 +31,7 @@ class Stepped:
         self._engine = engine
         self._slicer = Slicer(settings.micro_batch, static=jit)
         rows = settings.accumulation_steps * settings.micro_batch if jit else None
-        spec = tf.nest.map_structure(lambda item: tf.TensorSpec([rows, *item.shape[1:]], item.dtype), batch_spec)
+        spec = window_spec(batch_spec, rows)
         scalar = tf.TensorSpec([], tf.int32)
         self._accumulators = [tf.Variable(zeros, trainable=False) for zeros in engine.no_gradients()]
         self._absent: list[bool] = []

@@ -8,9 +8,9 @@ import tensorflow as tf
 
 from autotune.core.settings import TrainSettings
 from autotune.training.engine import Engine
-from autotune.training.executions.fused import Fused
+from autotune.training.executions.fused import Fused, window_spec
 from autotune.training.gradients import add_to, densify
-from autotune.training.result import UpdateResult
+from autotune.training.result import Sums, UpdateResult
 from autotune.training.windows import Window
 
 
@@ -30,11 +30,11 @@ class Unrolled:
         self._engine = engine
         self._samples = settings.replica_batch
         self._micro = settings.micro_batch
-        spec = tf.nest.map_structure(
-            lambda item: tf.TensorSpec([self._samples, *item.shape[1:]], item.dtype), batch_spec
-        )
         self.function = tf.function(
-            self._full, input_signature=(spec,), jit_compile=settings.jit_compile or None, autograph=False
+            self._full,
+            input_signature=(window_spec(batch_spec, self._samples),),
+            jit_compile=settings.jit_compile or None,
+            autograph=False,
         )
         self._tail = Fused(engine, settings, batch_spec, jit_compile=False)
 
@@ -48,19 +48,32 @@ class Unrolled:
         return self.function(window.batch) if window.samples == self._samples else self._tail.update(window)
 
     def _full(self, batch: Any) -> UpdateResult:
-        engine, window = self._engine, tf.constant(self._samples)
+        engine, samples = self._engine, tf.constant(self._samples)
         before = engine.snapshot()
-        starts = range(0, self._samples, self._micro)
-        micros = [
-            tf.nest.map_structure(lambda tensor, begin=begin: tensor[begin : begin + self._micro], batch)
-            for begin in starts
-        ]
-        reference = tf.add_n([engine.total_weight(micro, None) for micro in micros]) if engine.knows_weight else None
+        reference = None
+        if engine.knows_weight:
+            reference = tf.add_n([engine.total_weight(micro, None) for micro, _ in self._micros(batch)])
+        gradients, sums = self.accumulate(batch, samples, samples, reference)
+        return engine.finish(gradients, sums, before, samples)
+
+    def _micros(self, batch: Any) -> list[tuple[Any, int]]:
+        def cut(begin: int, end: int) -> Any:
+            return tf.nest.map_structure(lambda tensor: tensor[begin:end], batch)
+
+        ends = [min(begin + self._micro, self._samples) for begin in range(0, self._samples, self._micro)]
+        return [(cut(end - rows, end), rows) for end, rows in zip(ends, self._rows(), strict=True)]
+
+    def _rows(self) -> list[int]:
+        full, rest = divmod(self._samples, self._micro)
+        return [self._micro] * full + ([rest] if rest else [])
+
+    def accumulate(self, batch: Any, samples: Any, window: Any, reference: Any) -> tuple[list[Any], Sums]:
+        """Gradients and sums of a full window; see :meth:`autotune.training.executions.fused.Fused.accumulate`."""
+        del samples  # a full window's are known
         accumulated: list[Any] = []
-        sums = engine.no_sums()
-        for begin, micro in zip(starts, micros, strict=True):
-            rows = tf.constant(min(self._micro, self._samples - begin))
-            gradients, more = engine.micro_gradients(micro, rows, window, reference, None)
+        sums = self._engine.no_sums()
+        for micro, rows in self._micros(batch):
+            gradients, more = self._engine.micro_gradients(micro, tf.constant(rows), window, reference, None)
             sums = sums.plus(more)
             if not accumulated:
                 accumulated = [gradient if gradient is None else densify(gradient) for gradient in gradients]
@@ -69,4 +82,4 @@ class Unrolled:
                     total if gradient is None else add_to(total, gradient)
                     for total, gradient in zip(accumulated, gradients, strict=True)
                 ]
-        return engine.finish(accumulated, sums, before, window)
+        return accumulated, sums
