@@ -45,6 +45,7 @@ def test_what_was_recorded_reads_back_equal(finished):
     assert load_study(f"sqlite:///{folder / 'study.db'}", name="digits-256") == study
 
 
+@pytest.mark.filterwarnings("ignore:PedAnova")
 def test_plain_optuna_can_read_it(finished):
     folder, *_ = finished
     plain = optuna.load_study(study_name=None, storage=f"sqlite:///{folder / 'study.db'}")
