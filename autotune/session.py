@@ -131,7 +131,11 @@ class Session:
             chosen=chosen.record.number,
             confirmed=True,
             confirmation=chosen.throughput,
-            verdict=verdict(chosen.as_record(), confirmation.put_into(records)),
+            verdict=verdict(
+                chosen.as_record(),
+                confirmation.put_into(records),
+                memory_limit_bytes=self._job.memory_limit_bytes,
+            ),
             warnings=(*notes, tie) if tie else notes,
         )
 

@@ -36,8 +36,8 @@ _FATAL = re.compile(
     re.MULTILINE,
 )
 
-# Said before ResourceExhaustedError; but a kernel that does not check its buffers crashes instead of raising it. The same
-# words are no failure where TensorFlow only tried for a larger workspace, which it then says in the same sentence.
+# Said before ResourceExhaustedError; but a kernel that does not check its buffers crashes instead of raising it. The
+# same words are no failure where TensorFlow only tried for a larger workspace, which it then says in the same sentence.
 _ALLOCATOR_FAILED = re.compile(r"Allocator \(\w+\) ran out of memory trying to allocate [^\n]*")
 _ONLY_TRIED = "not a failure"
 
