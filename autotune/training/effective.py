@@ -44,14 +44,14 @@ def effective_jit(functions: Sequence[Any]) -> bool:
     return bool(traced) and all(c.function_def.attr["_XlaMustCompile"].b for c in traced)
 
 
-def describe(settings: TrainSettings, model: Any, functions: Sequence[Any]) -> dict[str, str]:
+def describe(settings: TrainSettings, model: Any, execution: Any) -> dict[str, str]:
     """See :meth:`autotune.training.loop.AccumulationLoop.effective`."""
     differing = layers_that_differ(model, settings.precision)
     return {
         "precision": effective_precision(model, settings.precision),
         "layers_that_differ": ", ".join(differing),
-        "jit_compile": "true" if effective_jit(functions) else "false",
-        "execution": settings.execution if settings.accumulation_steps > 1 else "single",
+        "jit_compile": "true" if effective_jit(execution.functions) else "false",
+        "execution": execution.name if settings.accumulation_steps > 1 else "single",
     }
 
 

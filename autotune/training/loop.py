@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +15,7 @@ from autotune.errors import UsageError
 from autotune.training import effective, executions, flavour, parts
 from autotune.training.checkpoint import Position, checkpoint
 from autotune.training.checks import construction_warnings, correct_batch_norm
+from autotune.training.distribution import Replicated, choose_strategy
 from autotune.training.engine import Engine
 from autotune.training.loss_scale import LossScale
 from autotune.training.recompute import wrap_blocks
@@ -34,6 +36,8 @@ class AccumulationLoop:
             input.
         batch_norm: ``corrected`` raises the momentum of every BatchNormalization layer to the power of 1 / accumulation
             steps, so that its running statistics move per update as they would for the full batch.
+        strategy: a ``tf.distribute`` MirroredStrategy or MultiWorkerMirroredStrategy of ``settings.replicas`` replicas;
+            None makes a MirroredStrategy where the settings ask for several. Every worker reads the same data set.
 
     Attributes:
         model: the model.
@@ -54,6 +58,7 @@ class AccumulationLoop:
         *,
         input_mode: Literal["stream", "resident"] = "stream",
         batch_norm: Literal["as_is", "corrected"] = "as_is",
+        strategy: Any = None,
     ) -> None:
         workload = parts.as_workload(workload)
         self.settings = settings
@@ -65,7 +70,7 @@ class AccumulationLoop:
         self._windows = Windows(
             dataset,
             samples=settings.global_batch,
-            rows=executions.padded_rows(settings),
+            rows=None if settings.replicas > 1 else executions.padded_rows(settings),
             drop_tail=settings.tail == "drop",
             pad=workload.pad,
             bucketed=settings.jit_compile,
@@ -73,7 +78,9 @@ class AccumulationLoop:
         size = int(dataset.cardinality())
         self.dataset_size = size if size >= 0 else None
         parts.check_reachable(settings, self.dataset_size)
-        with flavour.policy_scope(settings.precision):
+        self._strategy = choose_strategy(settings, strategy)
+        scope = self._strategy.scope() if self._strategy else contextlib.nullcontext()
+        with flavour.policy_scope(settings.precision), scope:
             self.model = workload.model()
             if batch_norm == "corrected":
                 correct_batch_norm(self.model, settings.accumulation_steps)
@@ -86,7 +93,11 @@ class AccumulationLoop:
                 settings.loss_scale, settings.initial_loss_scale, enabled=parts.uses_float16(self.model)
             )
             self._engine = Engine(workload, self.model, self.optimizer, anatomy, self._scale)
-            self._execution = executions.build(self._engine, settings, self._windows.batch_spec)
+            self._execution = (
+                Replicated(self._engine, settings, self._windows.batch_spec, self._strategy)
+                if self._strategy
+                else executions.build(self._engine, settings, self._windows.batch_spec)
+            )
             self._generator = flavour.random_generator()
         self._warnings = (*notes, *construction_warnings(self.model, anatomy, settings))
         if batch_norm == "corrected":
@@ -207,12 +218,17 @@ class AccumulationLoop:
             ``precision``, ``layers_that_differ`` (``name (dtype), ...``), ``jit_compile`` (``true`` or ``false``) and
             ``execution`` (``single`` where one micro-batch is the whole update).
         """
-        return effective.describe(self.settings, self.model, self._execution.functions)
+        return effective.describe(self.settings, self.model, self._execution)
 
     @property
     def traced_functions(self) -> tuple[Any, ...]:
         """The ``tf.function`` objects of a full update, to look at traces and compiled programs."""
         return self._execution.functions
+
+    @property
+    def update_function(self) -> Any:
+        """The ``tf.function`` that ends an update, whose graph holds the optimizer and any reduction over replicas."""
+        return self._execution.last_function
 
     @property
     def input_wait_s(self) -> float:

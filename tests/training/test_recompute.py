@@ -60,7 +60,7 @@ def test_update_is_the_same(rate, execution, jit):
 
 def test_what_would_be_spoilt_is_refused():
     source = workload(model=lambda: model(norm=True), recompute=("block_1",))
-    with pytest.raises(UsageError, match="'block_1' cannot be recomputed.*statistics twice"):
+    with pytest.raises(UsageError, match=r"'block_1' cannot be recomputed.*statistics twice"):
         AccumulationLoop(source, settings(recompute=True))
     with pytest.raises(UsageError, match="no layer of the model; its layers are"):
         AccumulationLoop(workload(model=model, recompute=("block_9",)), settings(recompute=True))

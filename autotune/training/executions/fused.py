@@ -46,6 +46,8 @@ class Fused:
         masked: rows may be padding although nothing is compiled by XLA.
     """
 
+    name = "fused"
+
     def __init__(
         self,
         engine: Engine,
@@ -71,6 +73,11 @@ class Fused:
     def functions(self) -> tuple[Any, ...]:
         """The compiled functions of an update."""
         return (self.function,)
+
+    @property
+    def last_function(self) -> Any:
+        """The function that applies the update."""
+        return self.function
 
     def update(self, window: Window) -> UpdateResult:
         """One update over a window."""

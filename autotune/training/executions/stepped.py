@@ -26,6 +26,8 @@ class Stepped:
         batch_spec: specs of a window ``[None, ...]``.
     """
 
+    name = "stepped"
+
     def __init__(self, engine: Engine, settings: TrainSettings, batch_spec: Any) -> None:
         jit = settings.jit_compile
         self._engine = engine
@@ -57,6 +59,11 @@ class Stepped:
     def functions(self) -> tuple[Any, ...]:
         """The compiled functions of an update."""
         return (self._step, self._end)
+
+    @property
+    def last_function(self) -> Any:
+        """The function that applies the update."""
+        return self._end
 
     def update(self, window: Window) -> UpdateResult:
         """One update over a window."""

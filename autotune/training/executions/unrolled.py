@@ -26,6 +26,8 @@ class Unrolled:
         batch_spec: specs of a window ``[None, ...]``.
     """
 
+    name = "unrolled"
+
     def __init__(self, engine: Engine, settings: TrainSettings, batch_spec: Any) -> None:
         self._engine = engine
         self._samples = settings.replica_batch
@@ -42,6 +44,11 @@ class Unrolled:
     def functions(self) -> tuple[Any, ...]:
         """The compiled functions of a full update."""
         return (self.function,)
+
+    @property
+    def last_function(self) -> Any:
+        """The function that applies the update."""
+        return self.function
 
     def update(self, window: Window) -> UpdateResult:
         """One update over a window."""
