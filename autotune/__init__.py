@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from autotune.core.settings import LossScaleSettings as LossScaleSettings
     from autotune.core.settings import TrainSettings as TrainSettings
     from autotune.core.workload import Workload as Workload
+    from autotune.plan import plan as plan
     from autotune.probe import probe as probe
     from autotune.training import AccumulationLoop as AccumulationLoop
     from autotune.tune import tune as tune
@@ -25,6 +26,7 @@ _HOME = {
     "TrainSettings": "autotune.core.settings",
     "TunedConfig": "autotune.config",
     "Workload": "autotune.core.workload",
+    "plan": "autotune.plan",
     "probe": "autotune.probe",
     "tune": "autotune.tune",
 }
@@ -36,6 +38,7 @@ __all__ = [
     "TunedConfig",
     "Workload",
     "__version__",
+    "plan",
     "probe",
     "tune",
 ]

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from statistics import NormalDist
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from autotune.core.axes.micro_batch import balanced_sizes
 from autotune.core.candidate import Candidate
 from autotune.core.gpu_spec import GpuSpec
 from autotune.core.plan.parts import Parts, remedies
-from autotune.core.plan.peaks import FARTHEST, PeakForecast, PeakModel, Program
+from autotune.core.plan.peaks import PeakForecast, PeakModel, Program
 from autotune.core.plan.rates import RateModel, energy_from_meter, energy_kwh
 from autotune.core.plan.scaling import runs_at_speed
-from autotune.core.plan.values import Question, Range, Row, Z
+from autotune.core.plan.values import Question, Row, at_confidence
 from autotune.core.units import format_bytes, format_seconds
 
 # Half-width of the 90 % error of carrying a peak to another device. Between GPUs kernels and their workspaces differ;
@@ -54,7 +53,7 @@ class Knowledge:
         parts: the built model's bytes, where known.
         from_cpu: peaks were measured on a CPU.
         preferred: the program that decides where throughput is not known.
-        loss_scale: initial loss scale by program of the study, so that its own candidates are recognised.
+        loss_scale: initial loss scale by precision, so that the study's own candidates are recognised.
         j_per_sample: joules per sample from the device's meter; None where it has none.
     """
 
@@ -64,7 +63,7 @@ class Knowledge:
     parts: Parts | None = None
     from_cpu: bool = False
     preferred: Program | None = None
-    loss_scale: dict[Program, float | None] | None = None
+    loss_scale: Mapping[str | None, float | None] = field(default_factory=dict)
     j_per_sample: float | None = None
 
 
@@ -110,35 +109,55 @@ class _Option:
 
 def _options(known: Knowledge, target: Target, count: int, question: Question) -> Iterator[_Option]:
     share = 0.0 if target.own else FROM_CPU if known.from_cpu else OTHER_GPU
-    for program, curve in known.peaks.curves.items():
-        if known.from_cpu and program.precision in SIXTEEN_BIT:
+    sizes = balanced_sizes(question.global_batch // count, target.alignment)
+    for program in _programs(known):
+        if known.from_cpu and not target.own and program.precision in SIXTEEN_BIT:
             continue  # a CPU computes 16-bit types in float32: its peaks are no forecast of a GPU's
         if target.spec is not None and not runs_at_speed(target.spec, program.precision):
             continue
-        for size in balanced_sizes(question.global_batch // count, target.alignment):
-            if size > FARTHEST * curve.sizes[-1]:
+        for size in sizes:
+            candidate = candidate_of(program, size, count, question.global_batch, known.loss_scale)
+            found = known.peaks.predict(candidate) if candidate else None
+            if candidate is None or found is None:
                 continue
-            candidate = _candidate(program, size, count, question.global_batch, known)
-            if candidate is None or (program.execution == "unrolled" and size not in curve.sizes):
-                continue
-            found = curve.at(size)
             peak = replace(found, bytes=found.bytes.widened(share))
             chance = peak.bytes.chance_within(target.usable_bytes, USABLE_SD)
             yield _Option(candidate=candidate, program=program, peak=peak, chance=chance)
 
 
-def _candidate(program: Program, size: int, count: int, global_batch: int, known: Knowledge) -> Candidate | None:
-    """The candidate of ``program`` at one size; None where the size would make it another program."""
+def _programs(known: Knowledge) -> tuple[Program, ...]:
+    """The study's programs, and each of them at one step."""
+    measured = known.peaks.programs
+    single = (replace(p, execution="single") for p in measured if p.execution != "unrolled")
+    return tuple(dict.fromkeys((*measured, *single)))
+
+
+def candidate_of(
+    program: Program, size: int, count: int, global_batch: int, loss_scale: Mapping[str | None, float | None]
+) -> Candidate | None:
+    """The candidate of ``program`` at one micro-batch; None where that size makes it another program.
+
+    Args:
+        program: what to run; ``single`` is the one of one accumulation step, whatever the execution.
+        size: its micro-batch.
+        count: GPUs that train in step.
+        global_batch: samples per update, over all of them.
+        loss_scale: initial loss scale by precision.
+    """
     single = size == global_batch // count
-    if single != (program.execution == "single") and program.execution is not None:
+    if single != (program.execution == "single"):
         return None
-    scale = (known.loss_scale or {}).get(program)
-    execution = "fused" if program.execution == "single" else program.execution
+    own_loop = program.jit_compile is None and program.recompute is None
     return Candidate(
-        global_batch=global_batch, micro_batch=size, replicas=count, precision=program.precision,  # type: ignore[arg-type]
-        execution=execution, jit_compile=program.jit_compile, recompute=program.recompute,  # type: ignore[arg-type]
-        initial_loss_scale=scale,
-    )  # fmt: skip
+        global_batch=global_batch,
+        micro_batch=size,
+        replicas=count,
+        precision=program.precision,  # type: ignore[arg-type]
+        execution=program.execution if not single else None if own_loop else "fused",  # type: ignore[arg-type]
+        jit_compile=program.jit_compile,
+        recompute=program.recompute,
+        initial_loss_scale=loss_scale.get(program.precision),
+    )
 
 
 def _fastest(known: Knowledge, target: Target, fitting: Sequence[_Option], question: Question) -> _Option | None:
@@ -166,12 +185,11 @@ def _preferred(known: Knowledge, fitting: Sequence[_Option]) -> _Option:
 def _misfit(known: Knowledge, target: Target, blank: Row, options: Sequence[_Option], question: Question) -> Row:
     smallest = min(options, key=lambda o: (o.peak.bytes.expected, o.candidate.micro_batch))
     peak, candidate = smallest.peak.bytes, smallest.candidate
-    curve = known.peaks.curves[smallest.program]
     ways = remedies(
         known.parts,
         needed=at_confidence(peak, question.confidence),
         usable=target.usable_bytes,
-        activation_bytes=max(0.0, peak.expected - curve.intercept),
+        activation_bytes=max(0.0, peak.expected - known.peaks.intercept(candidate)),
     )
     needs = f"micro-batch {candidate.micro_batch} needs {format_bytes(peak.expected)}"
     has = f"{format_bytes(target.usable_bytes)} are usable"
@@ -232,55 +250,3 @@ def _with_totals(known: Knowledge, target: Target, row: Row, question: Question)
     if question.prices is not None and price is None:
         reasons.append(f"the prices have no {target.name}")
     return replace(row, hours=hours, cost=cost, kwh=kwh, why_not="; ".join(reasons) or None)
-
-
-def at_confidence(peak: Range, confidence: float) -> float:
-    """The memory that holds ``peak`` with probability ``confidence``."""
-    z = NormalDist().inv_cdf(confidence)
-    side = peak.high - peak.expected if z > 0 else peak.expected - peak.low
-    return peak.expected + z * side / Z
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
-    """Answer to the inverse question: memory for one micro-batch.
-
-    Attributes:
-        program: which program.
-        micro_batch: the one asked about.
-        peak: forecast on a GPU.
-        usable_bytes: what a process must be able to use, with the confidence asked for.
-        basis: of the peak.
-    """
-
-    program: Program
-    micro_batch: int
-    peak: Range
-    usable_bytes: int
-    basis: str
-
-
-def needs(known: Knowledge, micro_batch: int, confidence: float, *, own: bool) -> tuple[Need, ...]:
-    """Returns the memory that ``micro_batch`` needs in every program, least first.
-
-    Args:
-        own: on the study's own device; elsewhere the ranges are wider.
-    """
-    found = []
-    for program, curve in known.peaks.curves.items():
-        if (known.from_cpu and not own and program.precision in SIXTEEN_BIT) or micro_batch > FARTHEST * curve.sizes[
-            -1
-        ]:
-            continue
-        forecast = curve.at(micro_batch)
-        peak = forecast.bytes.widened(0.0 if own else FROM_CPU if known.from_cpu else OTHER_GPU)
-        found.append(
-            Need(
-                program=program,
-                micro_batch=micro_batch,
-                peak=peak,
-                usable_bytes=round(at_confidence(peak, confidence)),
-                basis=forecast.basis if own else "estimated",
-            )
-        )
-    return tuple(sorted(found, key=lambda need: need.usable_bytes))

@@ -18,9 +18,10 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autotune.core.candidate import Candidate
+from autotune.core.plan.parts import Parts
 from autotune.core.plan.values import Basis, Range
 
 # Half-width that remains where the bounds meet: allocators round, chunks are split or not.
@@ -200,41 +201,79 @@ def _forecast(lower: float, upper: float, expected: float, reach: float, octaves
     )
 
 
+# Accumulators are one copy of the weights; where their size is not known they are at most this share of what the
+# micro-batch does not move (weights, their gradients, at least one slot of the optimizer).
+ACCUMULATORS_AT_MOST = 1 / 3
+OTHER_PROGRAM = 0.03
+
+
 class PeakModel:
     """Peaks of all programs of a study.
 
     Args:
         points: what was measured.
+        parts: the built model's bytes, where known: they narrow what lies beyond the measured sizes.
 
     Raises:
         ValueError: no program was measured at two micro-batches that are well apart.
     """
 
-    def __init__(self, points: Sequence[PeakPoint]) -> None:
+    def __init__(self, points: Sequence[PeakPoint], parts: Parts | None = None) -> None:
+        self._parts = parts
         grouped: dict[Program, list[tuple[int, float]]] = defaultdict(list)
         for point in points:
             grouped[point.program].append((point.micro_batch, point.peak_bytes))
+        self.programs = tuple(grouped)
         self.curves: dict[Program, PeakCurve] = {}
-        self._single: dict[Program, dict[int, float]] = {}
+        self._alone: dict[Program, dict[int, float]] = {}
         for program, pairs in grouped.items():
+            static = parts.static_bytes(accumulates=program.execution != "single") if parts else 0
             try:
-                self.curves[program] = PeakCurve(pairs)
+                self.curves[program] = PeakCurve(pairs, static)
             except ValueError:
-                self._single[program] = dict(pairs)
+                self._alone[program] = dict(pairs)
         if not self.curves:
-            sizes = sorted({point.micro_batch for point in points})
-            raise ValueError(_too_few(sizes))
+            raise ValueError(_too_few(sorted({point.micro_batch for point in points})))
 
     def predict(self, candidate: Candidate) -> PeakForecast | None:
-        """Forecasts one candidate's peak; None for a program that was not measured at two sizes."""
-        program = program_of(candidate)
-        if program in self._single and candidate.micro_batch in self._single[program]:
-            peak = self._single[program][candidate.micro_batch]
-            return PeakForecast(bytes=Range(low=peak, expected=peak, high=peak), basis="measured")
+        """Forecasts one candidate's peak; None where its program was not measured at two sizes, nor one like it."""
+        program, size = program_of(candidate), candidate.micro_batch
+        measured = self._alone.get(program, {}).get(size)
+        if measured is not None:
+            return PeakForecast(bytes=Range(low=measured, expected=measured, high=measured), basis="measured")
         curve = self.curves.get(program)
         if curve is not None:
-            return curve.at(candidate.micro_batch)
-        return None
+            if program.execution == "unrolled" and size not in curve.sizes:
+                return None  # how many copies are alive at once is the compiler's choice
+            return curve.at(size) if size <= FARTHEST * curve.sizes[-1] else None
+        return self._without_accumulators(program, size) if program.execution == "single" else None
+
+    def intercept(self, candidate: Candidate) -> float:
+        """Bytes of ``candidate``'s program that no micro-batch can avoid; 0 where unknown."""
+        curve = self.curves.get(program_of(candidate)) or self._looped(program_of(candidate))
+        return curve.intercept if curve else 0.0
+
+    def _looped(self, program: Program) -> PeakCurve | None:
+        """The curve of the same program with accumulation; loops of one call per update come first."""
+        like = [
+            (other.execution != "fused", str(other.execution), curve)
+            for other, curve in self.curves.items()
+            if other.execution not in ("single", "unrolled")
+            and (other.precision, other.jit_compile, other.recompute)
+            == (program.precision, program.jit_compile, program.recompute)
+        ]
+        return min(like, key=lambda item: item[:2])[2] if like else None
+
+    def _without_accumulators(self, program: Program, size: int) -> PeakForecast | None:
+        curve = self._looped(program)
+        if curve is None or size > FARTHEST * curve.sizes[-1]:
+            return None
+        looped = curve.at(size)
+        most = self._parts.gradient_bytes if self._parts else ACCUMULATORS_AT_MOST * curve.intercept
+        usual = most if self._parts else most / 2
+        low, high = looped.bytes.low - most, looped.bytes.high - (most if self._parts else 0.0)
+        shifted = Range(low=low, expected=looped.bytes.expected - usual, high=high)
+        return replace(looped, bytes=shifted.widened(OTHER_PROGRAM), basis="fitted")
 
 
 def _too_few(sizes: Sequence[int]) -> str:

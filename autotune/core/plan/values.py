@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Literal
 
 Basis = Literal["measured", "fitted", "estimated"]
@@ -53,6 +54,13 @@ class Range:
     def holds(self, value: float) -> bool:
         """True where ``value`` lies in the range."""
         return self.low <= value <= self.high
+
+
+def at_confidence(peak: Range, confidence: float) -> float:
+    """The memory that holds ``peak`` with probability ``confidence``."""
+    z = NormalDist().inv_cdf(confidence)
+    side = peak.high - peak.expected if z > 0 else peak.expected - peak.low
+    return peak.expected + z * side / Z
 
 
 SortBy = Literal["time", "cost", "energy"]
