@@ -46,10 +46,9 @@ def checkpoint(engine: Engine, position: Position) -> tf.train.Checkpoint:
         position: in the data.
     """
     variables = [flavour.raw(variable) for variable in engine.model.variables]
-    known = {id(variable) for variable in variables}
     optimizer = [flavour.raw(variable) for variable in flavour.optimizer_variables(engine.optimizer)]
-    known.update(id(variable) for variable in optimizer)
-    elsewhere = [variable for variable in engine.anatomy.reached if id(variable) not in known]
+    known = {handle for variable in (*variables, *optimizer) for handle in _handles(variable)}
+    elsewhere = [variable for variable in engine.anatomy.reached if not _handles(variable) & known]
     content: dict[str, Any] = {
         "model": variables,
         "optimizer": optimizer,
@@ -60,3 +59,9 @@ def checkpoint(engine: Engine, position: Position) -> tf.train.Checkpoint:
         "position": position,
     }
     return tf.train.Checkpoint(**content)
+
+
+def _handles(variable: Any) -> set[int]:
+    """What a variable is stored in: the same for a wrapper and what it wraps, one for each replica."""
+    parts = variable.values if isinstance(variable, tf.distribute.DistributedValues) else [variable]
+    return {id(part.handle) for part in parts}

@@ -6,6 +6,8 @@ one of two processes.
 
 import json
 import sys
+import tempfile
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -84,6 +86,19 @@ def overflow(strategy):
     }
 
 
+def restored(strategy):
+    source = workload(optimizer=optimizer, data=(X[:21], Y[:21]))
+    loop = AccumulationLoop(source, settings(replicas=2, micro_batch=2), strategy=strategy)
+    for _ in range(4):
+        loop.update()
+    with tempfile.TemporaryDirectory() as folder:
+        path = loop.save(Path(folder) / "state")
+        straight = [float(loop.update().loss) for _ in range(4)]
+        other = AccumulationLoop(source, settings(replicas=2, micro_batch=2), strategy=strategy)
+        other.restore(path)
+        return [float(other.update().loss) for _ in range(4)] == straight
+
+
 def main(mode):
     if mode == "mirrored":
         cpu = tf.config.list_physical_devices("CPU")[0]
@@ -91,7 +106,11 @@ def main(mode):
         strategy, ways = None, WAYS
     else:
         strategy, ways = tf.distribute.MultiWorkerMirroredStrategy(), [("fused", False), ("unrolled", True)]
-    print(json.dumps({"equivalence": equivalence(strategy, ways), "overflow": overflow(strategy)}))
+    print(
+        json.dumps(
+            {"equivalence": equivalence(strategy, ways), "overflow": overflow(strategy), "restored": restored(strategy)}
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -71,12 +71,14 @@ def test_two_devices_of_one_process(mirrored):
     check_equivalence(mirrored)
     check_overflow(mirrored)
     assert len(mirrored["equivalence"]) == 6
+    assert mirrored["restored"]
 
 
 def test_two_processes(workers):
     for told in workers:
         check_equivalence(told)
         check_overflow(told)
+        assert told["restored"]
     assert workers[0]["overflow"]["weights"] == workers[1]["overflow"]["weights"]
 
 
