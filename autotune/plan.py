@@ -138,7 +138,7 @@ def plan(
     )  # fmt: skip
     _check_hours(question, known)
     found = rows(known, asked, question) if memory_for is None else ()
-    own = bool(asked) and all(target.own for target in asked)
+    own = not known.from_cpu and bool(asked) and all(target.own for target in asked)
     wanted = needs(known, memory_for, confidence, own=own) if memory_for is not None else ()
     return Plan(
         title=title,
@@ -157,7 +157,7 @@ def load(text: str, name: str | None = None) -> Study:
     Raises:
         UsageError: there is none.
     """
-    from autotune.search.store import load_study
+    from autotune.search.opening import load_study
 
     if not is_study(text):
         raise UsageError(f"there is no study at {text}; to plan for a workload that was not run, add --dry")

@@ -117,7 +117,7 @@ def _planned(study: Study, peaks: PeakModel) -> list[Candidate]:
     """
     size = study.job.workload.dataset_size
     by_program = []
-    looped = [program for program in peaks.curves if program.execution not in ("single", "unrolled")]
+    looped = [p for p, curve in peaks.curves.items() if p.execution not in ("single", "unrolled") and curve.has_slope]
     for program in sorted(looped, key=lambda p: -len(peaks.curves[p].sizes))[:PROGRAMS]:
         curve = peaks.curves[program]
         largest = max(curve.sizes[-1], min(4 * curve.sizes[-1], (size or 8 * curve.sizes[-1]) // 2))

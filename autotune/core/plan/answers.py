@@ -9,7 +9,8 @@ from autotune.core.axes.micro_batch import balanced_sizes
 from autotune.core.candidate import Candidate
 from autotune.core.gpu_spec import GpuSpec
 from autotune.core.plan.parts import Parts, remedies
-from autotune.core.plan.peaks import PeakForecast, PeakModel, Program
+from autotune.core.plan.peak_curve import PeakForecast
+from autotune.core.plan.peaks import PeakModel, Program
 from autotune.core.plan.rates import RateModel, energy_from_meter, energy_kwh
 from autotune.core.plan.scaling import runs_at_speed
 from autotune.core.plan.values import Question, Row, at_confidence
@@ -172,12 +173,12 @@ def _fastest(known: Knowledge, target: Target, fitting: Sequence[_Option], quest
 
 
 def _preferred(known: Knowledge, fitting: Sequence[_Option]) -> _Option:
-    """Without throughput: the study's own choice of program, and the largest micro-batch of it."""
+    """Without throughput: the largest micro-batch of the study's own choice of program."""
 
-    def liking(option: _Option) -> tuple[bool, bool, int]:
+    def liking(option: _Option) -> tuple[bool, int, bool]:
         like = known.preferred
         same = like is not None and replace(option.program, execution=None) == replace(like, execution=None)
-        return same, like is not None and option.program.execution == like.execution, option.candidate.micro_batch
+        return same, option.candidate.micro_batch, like is not None and option.program.execution == like.execution
 
     return max(fitting, key=liking)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from autotune.core.outcome import State
 from autotune.core.plan.peaks import PeakPoint, program_of
 from autotune.core.study import Study
 
 HOST_METERS = frozenset({"host_vmhwm"})
+# A trial that was too slow, or diverged, or went above the limit by its peak, has a peak all the same.
+MEASURED = (State.COMPLETED, State.TIMED_OUT, State.NON_FINITE, State.OUT_OF_MEMORY)
 
 
 def peak_points(study: Study) -> tuple[PeakPoint, ...]:
@@ -15,10 +18,10 @@ def peak_points(study: Study) -> tuple[PeakPoint, ...]:
         ValueError: its peaks are not of one machine and meter, none was measured, or they are of host memory; one
             sentence with the mend.
     """
-    measured = [r for r in study.records if r.completed and r.peak_bytes]
+    measured = [r for r in study.records if r.state in MEASURED and r.peak_bytes]
     if not measured:
         raise ValueError(
-            f"the study {study.name!r} has no completed trial with a peak, so there is nothing to plan from; run "
+            f"the study {study.name!r} has no trial with a peak, so there is nothing to plan from; run "
             "'autotune tune' with more trials or a higher --memory-limit"
         )
     sources = sorted({r.outcome.memory.peak_source or "unknown" for r in measured if r.outcome.memory})
