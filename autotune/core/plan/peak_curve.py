@@ -23,9 +23,10 @@ from dataclasses import dataclass
 from autotune.core.plan.values import Basis, Range
 
 # Half-width that remains where the bounds meet: allocators round, chunks are split or not.
-FLOOR = 0.012
+FLOOR = 0.02
 # Where between its bounds the peak is expected, and how much of the way to the upper one the range reaches.
-BETWEEN_EXPECTED, BETWEEN_REACH = 0.5, 0.9
+BETWEEN_EXPECTED, BETWEEN_REACH = 0.5, 0.95
+STRAIGHT_EXPECTED = 0.85  # no kink lies within: the chord is the peak
 BEYOND_EXPECTED, BEYOND_REACH = 0.04, 0.20
 KINK_EXPECTED, KINK_REACH = 0.7, 1.1  # the last segment has a kink in it: what follows is steeper than it
 BELOW_EXPECTED, BELOW_REACH = 0.25, 0.9
@@ -38,7 +39,7 @@ ALONE_BEYOND, ALONE_BELOW = 0.7, 0.4
 LEAST_SPREAD = 1.5
 # A kink is one from a jump of this share of the peak; and it lies in the last segment where the one before shows less
 # than this part of the change.
-KINK_SHARE, KINK_BEFORE = 0.04, 0.35
+KINK_SHARE, KINK_BEFORE = 0.04, 0.25
 # Sizes beyond this many times the largest measured one are not forecast.
 FARTHEST = 64
 
@@ -117,7 +118,8 @@ class PeakCurve:
             bounds.append(self._line(right, micro_batch))
         bounds.append(min(self.peaks[right - 1], chord))
         lower = max(b for b in bounds) if max(bounds) <= chord else chord
-        return self._forecast(lower, chord, BETWEEN_EXPECTED, BETWEEN_REACH, 0.0)
+        straight = right >= 3 and not self._holds_a_kink(right - 1)
+        return self._forecast(lower, chord, STRAIGHT_EXPECTED if straight else BETWEEN_EXPECTED, BETWEEN_REACH, 0.0)
 
     def _beyond(self, micro_batch: int) -> PeakForecast:
         last = len(self.sizes) - 1
@@ -127,24 +129,23 @@ class PeakCurve:
         octaves = math.log2(micro_batch / self.sizes[last])
         if not self.has_slope:
             return self._forecast(drawn, proportional, ALONE_BEYOND, 1.0, octaves)
-        if self._ends_in_a_kink():
+        if self._holds_a_kink(last - 1):
             return self._forecast(drawn, proportional, KINK_EXPECTED, KINK_REACH, octaves)
         flat = self.peaks[last] < (1 + KINK_SHARE) * self.peaks[0]  # something else hides what the micro-batch takes
         return self._forecast(drawn, proportional, BEYOND_EXPECTED, 1.0 if flat else BEYOND_REACH, octaves)
 
-    def _ends_in_a_kink(self) -> bool:
-        """True where the last segment is steeper than the one before, and that one shows nothing of it yet.
+    def _holds_a_kink(self, segment: int) -> bool:
+        """True where a segment is steeper than the one before, and that one shows nothing of it yet.
 
-        Had the kink come before the last segment, the segment that holds it would be steeper than its predecessor.
+        Had the kink come before the segment, the one that holds it would be steeper than its own predecessor.
         """
-        last = len(self.sizes) - 1
-        if last < 2:
+        if segment < 1:
             return False
-        jump = self.peaks[last] - self._line(last - 2, self.sizes[last])
-        if jump < KINK_SHARE * self.peaks[last]:
+        jump = self.peaks[segment + 1] - self._line(segment - 1, self.sizes[segment + 1])
+        if jump < KINK_SHARE * self.peaks[segment + 1]:
             return False
-        before = self._slope(last - 2) - (self._slope(last - 3) if last >= 3 else self._slope(last - 2))
-        return before < KINK_BEFORE * (self._slope(last - 1) - self._slope(last - 2))
+        before = self._slope(segment - 1) - self._slope(max(segment - 2, 0))
+        return before < KINK_BEFORE * (self._slope(segment) - self._slope(segment - 1))
 
     def _below(self, micro_batch: int) -> PeakForecast:
         moved = self.peaks[0] - self._static
