@@ -12,6 +12,7 @@ from autotune.core.candidate import Candidate
 from autotune.core.outcome import Outcome, State
 from autotune.core.plan.answers import candidate_of
 from autotune.core.plan.parts import Parts
+from autotune.core.plan.peak_curve import PeakForecast
 from autotune.core.plan.peaks import PeakModel, Program
 from autotune.core.plan.rates import RateModel
 from autotune.core.plan.score import Check, Score, score, unseen_sizes
