@@ -114,15 +114,12 @@ def find_workload(study: Study) -> WorkloadRef | None:
     return ref if same else None
 
 
-def build_model(
-    ref: WorkloadRef, *, precision: str | None, count: bool, usable_bytes: int, seed: int = 0
-) -> tuple[Parts, Work | None]:
+def build_model(ref: WorkloadRef, *, count: bool, usable_bytes: int, seed: int = 0) -> tuple[Parts, Work | None]:
     """Builds the model once in a worker process: its bytes, and what its update computes and moves.
 
     Args:
         ref: the workload.
-        precision: of the update that is counted.
-        count: also compile two small updates and count their operations and traffic.
+        count: also compile two small updates, in float32, and count their operations and traffic.
         usable_bytes: memory of this machine.
         seed: of the loop.
 
@@ -132,8 +129,7 @@ def build_model(
     from autotune.trial.dry import run_dry
 
     candidates = [
-        Candidate(global_batch=size, micro_batch=size, precision=precision or "float32", jit_compile=True)  # type: ignore[arg-type]
-        for size in (_COUNTED if count else ())
+        Candidate(global_batch=size, micro_batch=size, jit_compile=True) for size in (_COUNTED if count else ())
     ]
     request = DryRequest(workload=ref, candidates=tuple(candidates), count=count, seed=seed, usable_bytes=usable_bytes)
     result = run_dry(request, timeout_s=MODEL_TIMEOUT_S)
@@ -157,9 +153,7 @@ def _work(result: DryResult) -> Work | None:
     )
 
 
-def try_model(
-    study: Study, *, precision: str | None, count: bool, say: Callable[[str], None]
-) -> tuple[Parts | None, Work | None, str | None]:
+def try_model(study: Study, *, count: bool, say: Callable[[str], None]) -> tuple[Parts | None, Work | None, str | None]:
     """Builds a study's model where its file is at hand; returns a sentence instead where it is not, or fails."""
     ref = find_workload(study)
     entry = study.job.workload.entry_point
@@ -170,7 +164,7 @@ def try_model(
     say(f"building the model of {entry} once, in a process of its own")
     try:
         usable = study.job.device.memory_usable_bytes if study.job.device.kind == "cpu" else 2**33
-        parts, work = build_model(ref, precision=precision, count=count, usable_bytes=usable)
+        parts, work = build_model(ref, count=count, usable_bytes=usable)
     except AutotuneError as problem:
         return None, None, f"the model of {entry} could not be looked into: {problem}"
     return parts, work, None

@@ -66,8 +66,7 @@ def study_knowledge(
         compares = not from_cpu and (other or max(counts) > 1)
         tight = any(_is_tight(peaks, target) for target in asked)
         if dry or compares or tight:
-            precision = preferred.precision if preferred else points[0].program.precision
-            parts, work, remark = try_model(study, precision=precision, count=compares, say=say)
+            parts, work, remark = try_model(study, count=compares, say=say)
             notes += [remark] if remark else []
             peaks = PeakModel(points, parts)
         if not from_cpu and other and board is None:

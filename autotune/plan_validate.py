@@ -75,7 +75,7 @@ def validate(study: Study, *, say: Callable[[str], None] = lambda sentence: None
         PeakModel(points)
     except ValueError as problem:
         raise UsageError(str(problem)) from None
-    parts, _, remark = try_model(study, precision=None, count=False, say=say)
+    parts, _, remark = try_model(study, count=False, say=say)
     peaks = PeakModel(points, parts)
     rates = RateModel(study.records) if device.kind == "gpu" else None
     runner = _Runner(study, ref, device, parts, peaks, rates)

@@ -114,9 +114,11 @@ class RateModel:
             expected=fixed + (1 - fixed) * ratio.expected,
             high=fixed + (1 - fixed) * ratio.high,
         )
+        # Both errors are factors: their logarithms are independent.
         expected = rate.expected / slower.expected
-        own = max(rate.high / rate.expected, rate.expected / rate.low) - 1
-        return Range(low=rate.expected / slower.high, expected=expected, high=rate.expected / slower.low).widened(own)
+        below = math.hypot(math.log(rate.expected / rate.low), math.log(slower.high / slower.expected))
+        above = math.hypot(math.log(rate.high / rate.expected), math.log(slower.expected / slower.low))
+        return Range(low=expected * math.exp(-below), expected=expected, high=expected * math.exp(above))
 
 
 def _in_step(alone: Range, candidate: Candidate, exchange_s: float) -> Range:

@@ -52,12 +52,13 @@ def _size(rows: Sequence[Row]) -> dict[str, int]:
 
 
 def _memory(rows: Sequence[Row]) -> Any:
-    largest = max((row.usable_bytes or 0 for row in rows), default=0)
-    unit, scale = byte_unit(largest)
+    """On a logarithmic scale: one model's peak may be a thousandth of a GPU."""
+    sizes = [row.usable_bytes for row in rows if row.usable_bytes]
+    unit, scale = byte_unit(max(sizes, default=0))
     data = [
         {
             "gpu": _label(row),
-            "usable": (row.usable_bytes or 0) / scale,
+            "usable": row.usable_bytes / scale if row.usable_bytes else None,
             "peak": row.peak_bytes.expected / scale if row.peak_bytes else None,
             "low": row.peak_bytes.low / scale if row.peak_bytes else None,
             "high": row.peak_bytes.high / scale if row.peak_bytes else None,
@@ -65,17 +66,16 @@ def _memory(rows: Sequence[Row]) -> Any:
         }
         for row in rows
     ]
-    x = f"memory ({unit}): usable (bar), forecast peak with its 90 % range (point)"
+    title = f"memory ({unit}): forecast peak with its 90 % range; the bar marks what is usable"
+    x = alt.X("usable:Q", title=title, scale=alt.Scale(type="log", padding=16, nice=False))
     base = alt.Chart(values(data)).encode(y=_places(rows))
-    bars = base.mark_bar(color=GREY, opacity=0.35).encode(x=alt.X("usable:Q", title=x))
-    colour = alt.Color(
-        "fits:N", title=None, scale=alt.Scale(domain=["fits", "does not fit"], range=[PALETTE[0], LIMIT_COLOUR])
-    )
+    limits = base.mark_tick(color=GREY, thickness=3).encode(x=x)
+    outcomes = ["fits", "does not fit"]
+    colour = alt.Color("fits:N", title=None, scale=alt.Scale(domain=outcomes, range=[PALETTE[0], LIMIT_COLOUR]))
+    shape = alt.Shape("fits:N", title=None, scale=alt.Scale(domain=outcomes, range=["circle", "cross"]))
     ranges = base.mark_rule(strokeWidth=2).encode(x="low:Q", x2="high:Q", color=colour)
-    points = base.mark_point(filled=True, size=60).encode(
-        x="peak:Q", color=colour, shape=alt.Shape("fits:N", title=None)
-    )
-    return alt.layer(bars, ranges, points).properties(**_size(rows))
+    points = base.mark_point(filled=True, size=60).encode(x="peak:Q", color=colour, shape=shape)
+    return alt.layer(limits, ranges, points).properties(**_size(rows))
 
 
 def _hours(rows: Sequence[Row]) -> Any:
