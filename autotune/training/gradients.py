@@ -27,8 +27,8 @@ def add_to(accumulator: Any, gradient: Any) -> Any:
 
 
 def squared_norm(gradients: Sequence[Any]) -> Any:
-    """Sum of squares over all dense gradients, float32 scalar."""
-    return tf.add_n([tf.reduce_sum(tf.square(gradient)) for gradient in gradients])
+    """Sum of squares over all dense gradients, float32 scalar. ``l2_loss`` is one pass without a temporary."""
+    return 2.0 * tf.add_n([tf.nn.l2_loss(gradient) for gradient in gradients])
 
 
 def all_finite(gradients: Sequence[Any], squared: Any) -> Any:
