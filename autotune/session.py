@@ -10,6 +10,7 @@ from typing import Self
 from autotune.confirm import confirm, in_full
 from autotune.core.candidate import Candidate
 from autotune.core.confirmation import winner
+from autotune.core.loss_scale_choice import Calibration
 from autotune.core.pareto import pareto_front
 from autotune.core.select import select, verdict
 from autotune.core.space import SearchSpace
@@ -20,8 +21,9 @@ from autotune.errors import AutotuneError
 from autotune.report.accumulation import full_batch_record
 from autotune.report.files import write_study_files
 from autotune.report.text import trade_off_table
+from autotune.search.opening import open_study
 from autotune.search.run import search
-from autotune.search.store import StudyStore, open_study
+from autotune.search.store import StudyStore
 from autotune.study import Study
 from autotune.trial import TrialLauncher
 from autotune.watcher import Watcher
@@ -75,7 +77,14 @@ class Session:
         return self._store
 
     def open(
-        self, space: SearchSpace, *, name: str | None, storage: str | None, resume: bool, notes: tuple[str, ...]
+        self,
+        space: SearchSpace,
+        *,
+        name: str | None,
+        storage: str | None,
+        resume: bool,
+        notes: tuple[str, ...],
+        loss_scale: Calibration | None = None,
     ) -> None:
         """Creates or continues the study; the first thing that is written.
 
@@ -87,6 +96,8 @@ class Session:
         except OSError as problem:
             raise AutotuneError(f"cannot write to {self._folder}: {problem.strerror}; name another --out") from None
         self._store = open_study(self._folder, self._job, space, name=name, storage=storage, resume=resume)
+        if loss_scale is not None:
+            self._store.update(loss_scale=loss_scale)
         self._notes = notes
 
     def search(self, *, trials: int, budget_s: float | None) -> None:

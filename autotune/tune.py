@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from autotune.callable_module import make_callable
 from autotune.core import study as core_study
-from autotune.core.study import Objective
+from autotune.core.study import Job, Objective
 from autotune.core.trial import MeasurePlan
 from autotune.core.units import MemoryLimit, parse_duration, parse_memory_limit
 from autotune.errors import UsageError
@@ -91,20 +91,26 @@ def tune(
     folder = Path(out) if out is not None else default_folder(ref, global_batch, machine.device)
     check_folder(folder, resume=resume)
     hears.say(machine.sentence)
+    from autotune.loss_scale import calibrate
     from autotune.session import Session
     from autotune.trial import TrialLauncher
 
-    with TrialLauncher(folder, machine.device, stop_now=hears.stop_now) as launcher:
+    stored = _stored_job(folder, study, storage, resume)
+    with TrialLauncher(folder, machine.device, stop_now=hears.stop_now, say=hears.say) as launcher:
         info = launcher.inspect(ref, timeout_s=INSPECT_TIMEOUT_S)
         job, space = settle_job(
             ref, info, machine, global_batch=global_batch, limit=limit, restrictions=restrictions,
-            objective=objective, seed=seed, stored_limit_bytes=_stored_limit(folder, study, storage, resume),
+            objective=objective, seed=seed, stored_limit_bytes=stored.memory_limit_bytes if stored else None,
         )  # fmt: skip
         if not hears.prepared(job, space):
             return Study(data=core_study.Study(name=study or folder.name, job=job), folder=folder)
+        found = calibrate(launcher, ref, job, space, hears.say, stored=stored)
         plan = MeasurePlan(max_measure_s=measure_s or MeasurePlan().max_measure_s)
-        with Session(launcher, ref, job, plan, timeout_s or 600.0, folder, hears) as session:
-            session.open(space, name=study, storage=storage, resume=resume, notes=(*machine.warnings, *info.warnings))
+        with Session(launcher, ref, found.job, plan, timeout_s or 600.0, folder, hears) as session:
+            session.open(
+                found.space, name=study, storage=storage, resume=resume, loss_scale=found.calibration,
+                notes=(*machine.warnings, *info.warnings, *found.notes),
+            )  # fmt: skip
             session.search(trials=trials, budget_s=budget_s)
             session.choose()
             return session.write()
@@ -129,16 +135,13 @@ def _parsed(parse: Callable[[str], T], text: str, what: str) -> T:
         raise UsageError(f"{what}: {problem}") from None
 
 
-def _stored_limit(folder: Path, name: str | None, storage: str | None, resume: bool) -> int | None:
-    """The limit of the study that is resumed."""
-    if not resume or not (storage or (folder / "study.db").is_file()):
+def _stored_job(folder: Path, name: str | None, storage: str | None, resume: bool) -> Job | None:
+    """The job of the study that is resumed, or joined on a server; None where there is none yet."""
+    if storage is None and not (resume and (folder / "study.db").is_file()):
         return None
-    from autotune.search.store import load_study
+    from autotune.search.opening import stored_job
 
-    try:
-        return load_study(storage or folder, name=name).job.memory_limit_bytes
-    except UsageError:  # no such study yet: --resume starts it
-        return None
+    return stored_job(storage or folder, name=name or folder.name)
 
 
 make_callable(__name__)

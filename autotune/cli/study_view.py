@@ -130,12 +130,15 @@ def _plan(job: Job, space: SearchSpace, trials: int, measure_s: float) -> str:
 
 
 def _as_text(study: Study) -> str:
+    from autotune.report.loss_scale import loss_scale_table
     from autotune.report.text import trade_off_table
 
     data = study.data
     width = shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80
     color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     parts = [trade_off_table(data, width=max(width, 60), color=color), ""]
+    scales = loss_scale_table(data, width=max(width, 60))
+    parts += [scales, ""] if scales else []
     parts += [f"note: {warning}" for warning in data.warnings]
     if data.verdict:
         parts.append(f"chosen: {data.verdict}")

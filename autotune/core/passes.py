@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
+from autotune.core.loss_scale_choice import Calibration
+from autotune.core.outcome import Outcome
 from autotune.core.trial import PassKind, TrialSpec
 from autotune.core.workload import WorkloadInfo, WorkloadRef
 
@@ -71,6 +73,19 @@ class InspectAnswer:
     traceback: str | None = None
     environment: dict[str, str] = field(default_factory=dict)
     preload: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibrationAnswer:
+    """Answer of a ``calibrate`` pass: exactly one of its fields is set.
+
+    Attributes:
+        calibration: the initial loss scale with its evidence.
+        failure: how the pass ended instead.
+    """
+
+    calibration: Calibration | None = None
+    failure: Outcome | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -121,6 +121,11 @@ def build_space(
     ordered = [("micro_batch", sizes)]
     ordered += [(a.name, tuple(given[a.name])) for a in all_axes() if given.get(a.name)]
     return SearchSpace(global_batch=global_batch, replicas=replicas, alignment=alignment, axes=tuple(ordered))
+
+
+def fix_axis(space: SearchSpace, axis: str, values: tuple[Any, ...]) -> SearchSpace:
+    """Returns a space with other values of one axis that it offers."""
+    return replace(space, axes=tuple((name, values if name == axis else old) for name, old in space.axes))
 
 
 def _check_batch(global_batch: int, replicas: int, dataset_size: int | None) -> None:

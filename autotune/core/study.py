@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from autotune.core.loss_scale_choice import Calibration
 from autotune.core.outcome import Throughput
 from autotune.core.trial import Device, TrialRecord
 from autotune.core.tuned import Hardware, Software, WorkloadId
@@ -48,6 +49,7 @@ class Study:
         confirmed: True once the chosen candidate was run again, longer, in a fresh process.
         confirmation: what those confirmation runs measured.
         verdict: the choice in one sentence.
+        loss_scale: how the initial loss scale of float16 candidates was found; None where it was not looked for.
         stop_reason: why the search ended, in one sentence.
         command: the command line that reproduces the study.
         warnings: sentences about the study as a whole.
@@ -61,6 +63,7 @@ class Study:
     confirmed: bool = False
     confirmation: Throughput | None = None
     verdict: str | None = None
+    loss_scale: Calibration | None = None
     stop_reason: str | None = None
     command: str | None = None
     warnings: tuple[str, ...] = ()

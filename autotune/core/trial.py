@@ -9,7 +9,7 @@ from autotune.core.candidate import Candidate
 from autotune.core.outcome import Outcome, State
 from autotune.core.workload import WorkloadRef
 
-PassKind = Literal["inspect", "timing", "memory", "single"]
+PassKind = Literal["inspect", "timing", "memory", "single", "calibrate"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

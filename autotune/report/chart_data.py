@@ -83,15 +83,19 @@ class FittedLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossScalePoint:
-    """One float16 trial: where its loss scale started and ended, and the share of updates skipped, 0 to 1."""
+    """Where a loss scale started and ended, and the share of updates skipped, 0 to 1.
 
-    trial: int
+    Of one float16 trial, or of one run of the calibration before the first trial (``trial`` is None).
+    """
+
+    trial: int | None
     label: str
     initial_loss_scale: float
     final_loss_scale: float | None
     updates_skipped: int
     updates_measured: int
     skipped_share: float
+    underflow_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,8 +228,23 @@ def _along(program: str, sizes: Sequence[int], value: Callable[[float], float]) 
 
 
 def loss_scales(study: Study) -> tuple[LossScalePoint, ...]:
-    """Returns the trials with an initial loss scale whose updates were counted."""
-    return tuple(
+    """Returns the calibration's runs, and the trials with an initial loss scale whose updates were counted."""
+    found = study.loss_scale
+    tried = tuple(
+        LossScalePoint(
+            trial=None,
+            label=f"calibration: {row.role}",
+            initial_loss_scale=row.scale,
+            final_loss_scale=row.final_scale,
+            updates_skipped=row.updates_skipped or 0,
+            updates_measured=row.updates,
+            skipped_share=(row.updates_skipped or 0) / row.updates,
+            underflow_share=row.underflow_share,
+        )
+        for row in (found.rows if found else ())
+        if row.updates
+    )
+    return tried + tuple(
         LossScalePoint(
             trial=record.number,
             label=record.candidate.describe(),

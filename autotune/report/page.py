@@ -18,6 +18,7 @@ import vl_convert
 
 from autotune.core.study import Study
 from autotune.report.charts import Picture, draw, study_pictures, vega_lite_version
+from autotune.report.loss_scale import loss_scale_html
 from autotune.report.page_tables import accumulation_html, trials_html
 from autotune.report.page_text import config_html, facts_html, figures_html, reproduce_html, status_html, warnings_html
 
@@ -43,7 +44,7 @@ def report_page(study: Study) -> str:
         figures=figures_html(study),
         warnings=warnings_html(study),
         charts="".join(_figure_html(picture, study) for picture in pictures),
-        accumulation=accumulation_html(study),
+        accumulation=accumulation_html(study) + loss_scale_html(study),
         trials=trials_html(study),
         holds=facts_html(study),
         reproduce=reproduce_html(study),

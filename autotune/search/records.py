@@ -16,6 +16,8 @@ RECORD = "record"
 STATE = "state"
 ATTEMPTS = "attempts"
 DUPLICATE_OF = "duplicate_of"
+OWNER = "owner"
+CLAIM = "claim"
 
 
 def candidate_of(trial: FrozenTrial) -> Candidate | None:

@@ -15,6 +15,7 @@ from autotune.errors import UserCodeError
 from autotune.search.store import Asked, StudyStore
 
 _UNKNOWN_ENDS = 2  # a trial whose tuner died this often is not tried again
+_POLL_S = 1.0
 
 
 class RunTrial(Protocol):
@@ -76,8 +77,12 @@ def search(
     clock: Callable[[], float] = time.monotonic,
     wall_clock: Callable[[], float] = time.time,
     stop_requested: Callable[[], bool] = lambda: False,
+    pause: Callable[[float], None] = time.sleep,
 ) -> str:
     """Runs trials until ``trials`` are in the study, the budget is spent, the policy stops, or a stop was requested.
+
+    Other workers may run the same loop on the same study. None of them ends while another one's trial is running: its
+    outcome may open something up, and if that worker is killed, its trial is taken over.
 
     Args:
         store: the study; it decides what comes next.
@@ -88,6 +93,7 @@ def search(
         clock: monotonic seconds.
         wall_clock: seconds since the epoch.
         stop_requested: asked between trials; True ends the search after the current trial.
+        pause: waits so many seconds for other workers.
 
     Returns:
         Why the search ended, in one sentence; also stored.
@@ -98,14 +104,21 @@ def search(
     """
     deadline = None if budget_s is None else clock() + budget_s
     loop = _Loop(store, run_trial, deadline, clock, on_event, stop_requested)
-    unfinished = store.unfinished()
-    reason = loop.run_again([asked for asked, unknown_ends in unfinished if unknown_ends == 0])
-    while reason is None:
-        reason = loop.run_next(trials)
-    # Nobody knows whether these killed the tuner, so they come last, once, and after that they count as crashed.
-    loop.run_again([asked for asked, unknown_ends in unfinished if 0 < unknown_ends < _UNKNOWN_ENDS])
-    for asked in (asked for asked, unknown_ends in unfinished if unknown_ends >= _UNKNOWN_ENDS):
-        loop.end(_given_up(asked, wall_clock()))
+    reason = loop.run_put_back()
+    while True:
+        while reason is None:
+            reason = loop.run_next(trials)
+        # Nobody knows whether these killed their worker, so they come last, once; after that they count as crashed.
+        if loop.run_orphan():
+            reason = loop.run_put_back()
+        elif store.others_running() and loop.reason_to_stop() is None:
+            pause(_POLL_S)  # what they find may open something up, and if they die their trials are ours
+            reason = loop.run_put_back()
+        else:
+            break
+    for asked in (asked for asked, unknown_ends in store.unfinished() if unknown_ends >= _UNKNOWN_ENDS):
+        if store.take(asked):
+            loop.end(_given_up(asked, wall_clock()))
     store.update(stop_reason=reason)
     return reason
 
@@ -129,7 +142,7 @@ class _Loop:
 
     def run_next(self, trials: int) -> str | None:
         """Runs the trial that the policy wants, or says why there is none."""
-        reason = self._reason_to_stop()
+        reason = self.reason_to_stop()
         if reason is None and self._store.trial_count() >= trials:
             reason = f"{trials} trials were run"
         if reason is not None:
@@ -140,15 +153,23 @@ class _Loop:
         self._run(asked)
         return None
 
-    def run_again(self, unfinished: list[Asked]) -> str | None:
-        """Runs trials that an earlier run left unfinished, or says why not all."""
-        for asked in unfinished:
-            reason = self._reason_to_stop()
+    def run_put_back(self) -> str | None:
+        """Runs trials that were broken off on purpose, or says why not all."""
+        for asked in (asked for asked, unknown_ends in self._store.unfinished() if unknown_ends == 0):
+            reason = self.reason_to_stop()
             if reason is not None:
                 return reason
-            self._store.retry(asked)
-            self._run(asked)
+            if self._store.take(asked):
+                self._run(asked)
         return None
+
+    def run_orphan(self) -> bool:
+        """Runs one trial whose worker was killed; False where there is none, or no time."""
+        for asked, unknown_ends in self._store.unfinished():
+            if 0 < unknown_ends < _UNKNOWN_ENDS and self.reason_to_stop() is None and self._store.take(asked):
+                self._run(asked)
+                return True
+        return False
 
     def end(self, record: TrialRecord) -> None:
         """Stores an outcome."""
@@ -157,8 +178,8 @@ class _Loop:
 
     def _run(self, asked: Asked) -> None:
         known = self._store.records()
-        self._on_event(TrialStarted(number=asked.number, candidate=asked.candidate, why=asked.why))
         try:
+            self._on_event(TrialStarted(number=asked.number, candidate=asked.candidate, why=asked.why))
             record = self._run_trial(
                 asked.number,
                 asked.candidate,
@@ -175,7 +196,8 @@ class _Loop:
     def _left(self) -> float | None:
         return None if self._deadline is None else self._deadline - self._clock()
 
-    def _reason_to_stop(self) -> str | None:
+    def reason_to_stop(self) -> str | None:
+        """Why no further trial may begin, whatever the policy says; None where one may."""
         if self._stop_requested():
             return "stopped on request after the trial in flight"
         left = self._left()

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from pathlib import Path
 
 import optuna
+from optuna.exceptions import ExperimentalWarning
 from optuna.storages import RDBStorage
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from autotune.errors import AutotuneError, UsageError
+from autotune.search.liveness import DEAD_AFTER_S, HEARTBEAT_S
 
 DATABASE_FILE = "study.db"
 _BUSY_TIMEOUT_S = 60  # another process may be writing the same SQLite file
@@ -54,9 +57,17 @@ def connect(url: str) -> RDBStorage:
         AutotuneError: the database refused.
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
+    warnings.filterwarnings("ignore", message="Heartbeat of storage is supposed to be used")  # we beat ourselves
     sqlite = url.startswith("sqlite")
     try:
-        return RDBStorage(url, engine_kwargs={"connect_args": {"timeout": _BUSY_TIMEOUT_S}} if sqlite else None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ExperimentalWarning)  # heartbeats; our tests hold them to what we need
+            return RDBStorage(
+                url,
+                engine_kwargs={"connect_args": {"timeout": _BUSY_TIMEOUT_S}} if sqlite else None,
+                heartbeat_interval=HEARTBEAT_S,
+                grace_period=DEAD_AFTER_S,
+            )
     except (ArgumentError, NoSuchModuleError):
         raise UsageError(f"{redact(url)} is no storage URL; write one like postgresql://user@host/database") from None
     except ImportError:

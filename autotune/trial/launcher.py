@@ -12,11 +12,12 @@ from types import TracebackType
 from typing import Self
 
 from autotune.core.outcome import Outcome, State
-from autotune.core.passes import InspectAnswer, PassFiles, PassRequest
+from autotune.core.passes import CalibrationAnswer, InspectAnswer, PassFiles, PassRequest
 from autotune.core.trial import Device, PassKind, TrialRecord, TrialSpec
 from autotune.core.workload import WorkloadInfo, WorkloadRef
 from autotune.errors import UsageError, UserCodeError
 from autotune.trial import kernel
+from autotune.trial.device_lock import device_lock
 from autotune.trial.environment import pass_environment
 from autotune.trial.folder import TrialFolder, read_answer, read_progress, stderr_tail
 from autotune.trial.server import Ended, ForkServer
@@ -33,10 +34,19 @@ class TrialLauncher:
         device: where they run.
         stop_now: asked a few times a second while a pass runs; True kills it and raises KeyboardInterrupt. A signal
             handler sets a flag for it: an exception raised from the handler itself could land anywhere.
+        say: told in a sentence when a trial has to wait for its device.
     """
 
-    def __init__(self, study_folder: Path, device: Device, *, stop_now: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self,
+        study_folder: Path,
+        device: Device,
+        *,
+        stop_now: Callable[[], bool] = lambda: False,
+        say: Callable[[str], None] = lambda said: None,
+    ) -> None:
         self._stop_now = stop_now
+        self._say = say
         self._study_folder = study_folder
         self._device = device
         self._scratch = tempfile.TemporaryDirectory(prefix="autotune-")
@@ -84,6 +94,28 @@ class TrialLauncher:
         self._inspected[ref.path] = answer
         return answer.info
 
+    def calibrate(self, spec: TrialSpec) -> CalibrationAnswer:
+        """Finds the initial loss scale, in a process of its own. Writes nothing to the study's folder.
+
+        Args:
+            spec: its candidate's micro-batch is what the backward passes are run with.
+
+        Raises:
+            KeyboardInterrupt: by the user; the pass's processes have been killed.
+        """
+        folder = TrialFolder(Path(self._scratch.name) / "calibrate", ("calibrate",))
+        files = PassFiles(str(folder.path), "calibrate")
+        kills = kernel.counters().oom_kills
+        with device_lock(self._device, stop_now=self._stop_now, say=self._say):
+            ended = self._launch(spec.workload, "calibrate", spec, files, spec.timeout_s)
+        try:
+            answer = read_answer(files, CalibrationAnswer)
+        except ValueError as problem:
+            return CalibrationAnswer(failure=Outcome(state=State.CRASHED, reason=str(problem)))
+        if answer is not None:
+            return answer
+        return CalibrationAnswer(failure=self._death(ended, files, spec.timeout_s, kernel.counters().oom_kills - kills))
+
     def run(self, spec: TrialSpec) -> TrialRecord:
         """Runs one trial to its outcome; a trial that fails in whatever way is a record like any other.
 
@@ -95,6 +127,10 @@ class TrialLauncher:
         folder = TrialFolder(self._study_folder / "trials" / str(spec.number), kinds)
         folder.write("spec.json", spec)
         self._warm_up(spec.workload)
+        with device_lock(self._device, stop_now=self._stop_now, say=self._say):
+            return self._run_alone(spec, kinds, folder)
+
+    def _run_alone(self, spec: TrialSpec, kinds: Sequence[PassKind], folder: TrialFolder) -> TrialRecord:
         folder.mark_running()
         started, started_unix = time.monotonic(), time.time()
         try:
@@ -121,7 +157,8 @@ class TrialLauncher:
         """
         TrialFolder(folder, (kind,)).write("spec.json", spec)
         self._warm_up(spec.workload)
-        return self._pass(spec, kind, folder, spec.timeout_s)
+        with device_lock(self._device, stop_now=self._stop_now, say=self._say):
+            return self._pass(spec, kind, folder, spec.timeout_s)
 
     def _run_passes(self, spec: TrialSpec, kinds: Sequence[PassKind], folder: Path, deadline: float) -> Outcome:
         before = kernel.counters()

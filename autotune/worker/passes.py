@@ -7,7 +7,7 @@ import traceback
 from dataclasses import replace
 
 from autotune.core.outcome import Outcome
-from autotune.core.passes import InspectAnswer, PassRequest
+from autotune.core.passes import CalibrationAnswer, InspectAnswer, PassRequest
 from autotune.core.trial import TrialSpec
 from autotune.worker import inspection
 from autotune.worker.conduct import Subject, conduct
@@ -17,11 +17,13 @@ from autotune.worker.phases import Phases
 from autotune.worker.user_code import UnsuitableFileError, UserCode, load
 
 
-def run(request: PassRequest, phases: Phases) -> Outcome | InspectAnswer:
+def run(request: PassRequest, phases: Phases) -> Outcome | InspectAnswer | CalibrationAnswer:
     """Runs one pass; whatever happens in the user's code becomes part of the answer."""
     spec = request.spec
     if spec is None:
         return _inspect(request)
+    if request.kind == "calibrate":
+        return _calibrate(request, spec)
     return replace(_trial(request, spec, phases), phases=dict(phases.seconds))
 
 
@@ -34,6 +36,20 @@ def _inspect(request: PassRequest) -> InspectAnswer:
         text = "".join(traceback.format_exception(problem))
         print(text, file=sys.stderr)
         return InspectAnswer(user_error=locate(problem, request.workload), traceback=text)
+
+
+def _calibrate(request: PassRequest, spec: TrialSpec) -> CalibrationAnswer:
+    try:
+        from autotune.worker.calibrate import calibrate
+        from autotune.worker.runtime import limit_gpu
+
+        code = load(request.workload)
+        if spec.device.kind == "gpu":
+            limit_gpu(spec.memory_limit_bytes)
+        return CalibrationAnswer(calibration=calibrate(code.value, spec))
+    except BaseException as problem:
+        limited = spec.memory_limit_bytes is not None
+        return CalibrationAnswer(failure=outcome_of(problem, request.workload, limited=limited, jit_compile=False))
 
 
 def _subject(code: UserCode, spec: TrialSpec) -> Subject:

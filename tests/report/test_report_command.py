@@ -11,7 +11,7 @@ import pytest
 from autotune.cli.main import main
 from autotune.core.outcome import State
 from autotune.core.space import build_space
-from autotune.search.store import open_study
+from autotune.search.opening import open_study
 from tests.sample_studies import MIB, completed, failed, job
 
 

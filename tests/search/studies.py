@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
 
 import optuna
+from optuna.trial import TrialState
 
 from autotune.core.outcome import Outcome, State
 from autotune.core.trial import Device, TrialRecord
-from autotune.search.store import StudyStore, open_study
+from autotune.search.liveness import Worker
+from autotune.search.opening import open_study
+from autotune.search.records import OWNER
+from autotune.search.store import StudyStore
 from tests.fakes.landscapes import MIB, Landscape, measured_ratios
 from tests.sample_studies import job as sample_job
 
@@ -32,6 +37,23 @@ def job_for(scene: Landscape, **changes):
 def opened(folder, scene: Landscape, *, resume: bool = False, **changes) -> StudyStore:
     folder.mkdir(exist_ok=True)
     return open_study(folder, job_for(scene, **changes), scene.space, resume=resume)
+
+
+def dead_worker() -> Worker:
+    """A worker of this machine whose process is gone."""
+    process = subprocess.Popen(["true"])
+    worker = replace(Worker.this(), pid=process.pid, started=1)
+    process.wait()
+    return worker
+
+
+def kill(store: StudyStore) -> None:
+    """Leaves of a store what a killed process leaves: trials whose owner is gone, and nobody who writes."""
+    for _, heartbeat in store._trials.values():
+        heartbeat.stop()
+    for number in {t.number for t in store._all() if t.state is TrialState.RUNNING}:
+        store._study._storage.set_trial_user_attr(store._frozen(number)._trial_id, OWNER, dead_worker().plain())
+    store.interrupted = lambda number: None
 
 
 class Trials:

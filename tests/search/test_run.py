@@ -10,7 +10,7 @@ from autotune.core.outcome import Outcome, State
 from autotune.errors import UserCodeError
 from autotune.search.run import TrialEnded, TrialStarted, search
 from tests.fakes.landscapes import MIB
-from tests.search.studies import Trials, landscape, opened
+from tests.search.studies import Trials, kill, landscape, opened
 
 
 def run(store, scripted, **options):
@@ -109,10 +109,10 @@ def killed_during(tmp_path, scene, number, *, resume=False):
         pass
 
     store, trials = opened(tmp_path / "s", scene, resume=resume), Trials(scene)
-    store.interrupted = lambda number: None  # a killed process writes nothing
 
     def die(record):
         if record.number == number:
+            kill(store)
             raise Killed
         return record
 

@@ -15,12 +15,12 @@ from autotune.core.outcome import State
 from autotune.core.policy import Stop
 from autotune.core.tuned import WorkloadId
 from autotune.errors import UsageError
+from autotune.search.opening import load_study
 from autotune.search.records import CANDIDATE, constraints, optuna_outcome
 from autotune.search.run import search
-from autotune.search.store import load_study
 from tests.fakes.landscapes import MIB
 from tests.sample_studies import completed, failed
-from tests.search.studies import Trials, job_for, landscape, opened
+from tests.search.studies import Trials, job_for, kill, landscape, opened
 
 
 @pytest.fixture
@@ -137,6 +137,7 @@ def test_a_record_written_right_before_a_kill_is_not_lost(tmp_path, monkeypatch)
     monkeypatch.setattr(store._study, "tell", lambda *a, **k: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         store.tell(record)
+    kill(store)
     again = opened(tmp_path / "s", scene, resume=True)
     assert again.records() == (record,)
     assert not again.unfinished()

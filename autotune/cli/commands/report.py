@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
 def _sheet(args: argparse.Namespace) -> Sheet:
     from autotune.report.compare_sheet import comparison_sheet
     from autotune.report.sheet import study_sheet
-    from autotune.search.store import load_study
+    from autotune.search.opening import load_study
 
     width = shutil.get_terminal_size().columns
     studies = [load_study(_place(text), name=args.name) for text in args.studies]

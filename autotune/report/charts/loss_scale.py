@@ -14,7 +14,7 @@ from autotune.report.words import share
 
 
 def loss_scale_picture(study: Study) -> Picture | None:
-    """The share of updates skipped by initial loss scale; None where no float16 trial was measured."""
+    """The share of updates skipped by initial loss scale; None where nothing was run in float16."""
     points = loss_scales(study)
     if not points:
         return None
@@ -23,6 +23,7 @@ def loss_scale_picture(study: Study) -> Picture | None:
         | {
             "percent": 100 * point.skipped_share,
             "skipped": f"{point.updates_skipped} of {point.updates_measured} ({share(point.skipped_share)})",
+            "underflow": share(point.underflow_share),
             "ended": "-" if point.final_loss_scale is None else f"{point.final_loss_scale:g}",
         }
         for point in points
@@ -34,7 +35,13 @@ def loss_scale_picture(study: Study) -> Picture | None:
         .encode(
             x=alt.X("initial_loss_scale:Q", title="initial loss scale", scale=powers()),
             y=y,
-            tooltip=tooltip(label="candidate", initial_loss_scale="started at", ended="ended at", skipped="skipped"),
+            tooltip=tooltip(
+                label="candidate",
+                initial_loss_scale="started at",
+                ended="ended at",
+                skipped="skipped",
+                underflow="underflow",
+            ),
         )
     )
     return Picture(
