@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from autotune.core.outcome import Memory, Outcome, State, Throughput
@@ -22,6 +23,9 @@ from autotune.worker.timing import Stopwatch, throughput, time_updates
 _SETTLED_IS_SLOWER = 2.0
 
 
+SpanOf = Callable[[str], contextlib.AbstractContextManager[None]]
+
+
 class Subject(Protocol):
     """What is tried: the user's workload under our loop, or a loop of their own.
 
@@ -34,8 +38,13 @@ class Subject(Protocol):
     def build(self, kind: PassKind) -> Loop:
         """Builds the loop as the candidate asks."""
 
-    def exercise(self, windows: int, give_up_update_s: float | None) -> list[Update]:
+    def exercise(self, windows: int, give_up_update_s: float | None, span: SpanOf) -> list[Update]:
         """Runs what peaks: full windows, the tail window, evaluation and a checkpoint, as far as the loop has them.
+
+        Args:
+            windows: full windows.
+            give_up_update_s: an update that takes longer is not worth its memory figure; None never gives up.
+            span: covers each part by name, for the meters.
 
         Raises:
             HopelessError: an update takes longer than ``give_up_update_s``.
@@ -52,7 +61,7 @@ def conduct(subject: Subject, kind: PassKind, spec: TrialSpec, phases: Phases) -
         Exception: whatever the user's code or TensorFlow raises, and the refusals of ``asked`` and ``timing``.
     """
     meters, warnings = _conditions(kind, spec)
-    with phases("build"):
+    with phases("build"), _span(meters, "build"):
         loop = subject.build(kind)
     rate, updates = None, []
     if kind != "memory":
@@ -63,8 +72,9 @@ def conduct(subject: Subject, kind: PassKind, spec: TrialSpec, phases: Phases) -
     memory = None
     if kind != "timing":
         with phases("exercise"):
-            updates = updates + subject.exercise(spec.plan.memory_windows, _patience_s(spec.plan))
-            loop.synchronize()
+            updates = updates + subject.exercise(
+                spec.plan.memory_windows, _patience_s(spec.plan), lambda name: _span(meters, name, loop)
+            )
         memory = _read(meters, subject.input_bytes)
     effective, more = subject.effective()
     check_samples(spec.candidate, updates)
@@ -84,6 +94,16 @@ def _patience_s(plan: MeasurePlan) -> float | None:
     return None if plan.give_up_update_s is None else _SETTLED_IS_SLOWER * plan.give_up_update_s
 
 
+@contextlib.contextmanager
+def _span(meters: Sequence[Meter], name: str, loop: Loop | None = None) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for meter in meters:
+            stack.enter_context(meter.span(name))
+        yield
+        if loop is not None:
+            loop.synchronize()
+
+
 def _conditions(kind: PassKind, spec: TrialSpec) -> tuple[list[Meter], list[str]]:
     """Brings the process into the conditions of its pass; the first meter's peak is held to the limit."""
     if kind == "timing":
@@ -91,15 +111,20 @@ def _conditions(kind: PassKind, spec: TrialSpec) -> tuple[list[Meter], list[str]
     meters: list[Meter] = [HostMeter()]
     warnings: list[str] = []
     on_gpu = spec.device.kind == "gpu"
+    if not on_gpu:
+        give_freed_memory_back()
     if "tensorflow" in sys.modules and not {"torch", "jax"} & set(sys.modules):
         from autotune.worker import runtime
+        from autotune.worker.meters.holes import Holes
         from autotune.worker.meters.tf_allocator import TfAllocatorMeter
 
         limit = spec.memory_limit_bytes
-        warnings = runtime.limit_gpu(limit) if on_gpu else runtime.settle_cpu(limit, spec.device.memory_usable_bytes)
-        meters.insert(0, TfAllocatorMeter("GPU:0" if on_gpu else "CPU:0"))
-    elif not on_gpu:
-        give_freed_memory_back()
+        if on_gpu:
+            warnings = runtime.limit_gpu(limit)
+            meters.insert(0, TfAllocatorMeter("GPU:0"))
+        else:
+            region, warnings = runtime.settle_cpu(limit, spec.device.memory_usable_bytes)
+            meters.insert(0, TfAllocatorMeter("CPU:0", Holes(region), reorder=not spec.candidate.jit_compile))
     for meter in meters:
         meter.start()
     return meters, warnings

@@ -11,13 +11,17 @@ from typing import Any
 
 import tensorflow as tf
 
+from autotune.core.peaks import FIRST_WINDOW
 from autotune.core.trial import PassKind, TrialSpec
 from autotune.core.workload import Workload
 from autotune.training import AccumulationLoop
 from autotune.worker.asked import check_effective
+from autotune.worker.conduct import SpanOf
 from autotune.worker.failures import NotAsAskedError
 from autotune.worker.loops import Loop, Update, read
 from autotune.worker.timing import give_up_if_hopeless
+
+_CHEAP_S = 1.0
 
 
 class WorkloadSubject:
@@ -60,19 +64,35 @@ class WorkloadSubject:
 
         return counted
 
-    def exercise(self, windows: int, give_up_update_s: float | None) -> list[Update]:
-        """Runs full windows and the tail window of an epoch, evaluates, and saves a checkpoint."""
+    def exercise(self, windows: int, give_up_update_s: float | None, span: SpanOf) -> list[Update]:
+        """Runs full windows (one more than asked for), the tail window of an epoch, evaluates, saves a checkpoint."""
         self._look_ahead(give_up_update_s)
         batch, size = self._candidate.global_batch, self._loop.dataset_size
         full = self._loop.prepare_window(batch)
-        results = [self._loop.update(full) for _ in range(windows)]
+        with span(FIRST_WINDOW):
+            results = [self._loop.update(full)]
+        for number in range(windows):
+            with span(f"window {number + 2}"):
+                results.append(self._loop.update(full))
         if size is not None and size % batch:
             tail = self._loop.prepare_window(size % batch)
-            results.append(self._loop.update(tail))
-        self._loop.evaluate()
-        with tempfile.TemporaryDirectory(prefix="autotune-") as folder:
+            with span("tail window"):
+                results.append(self._loop.update(tail))
+        self._evaluate(span)
+        with tempfile.TemporaryDirectory(prefix="autotune-") as folder, span("checkpoint"):
             self._loop.save(Path(folder) / "checkpoint")
         return [read(result) for result in results]
+
+    def _evaluate(self, span: SpanOf) -> None:
+        """Evaluates, and once more where that is cheap: the least of the repeats is what it needs."""
+        if self._workload.evaluate is None:
+            return
+        started = time.perf_counter()
+        with span("evaluation"):
+            self._loop.evaluate()
+        if time.perf_counter() - started < _CHEAP_S:
+            with span("evaluation"):
+                self._loop.evaluate()
 
     def _look_ahead(self, give_up_update_s: float | None) -> None:
         """Judges an update by one of its micro-batches: some programs are tens of times slower than others."""

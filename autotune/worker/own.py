@@ -6,8 +6,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from autotune.core.peaks import FIRST_WINDOW
 from autotune.core.trial import PassKind, TrialSpec
 from autotune.worker.asked import check_policy, check_reads
+from autotune.worker.conduct import SpanOf
 from autotune.worker.loops import Loop, OwnLoop, Update, read
 from autotune.worker.timing import give_up_if_hopeless
 from autotune.worker.tracked import TrackedSettings, reads
@@ -33,13 +35,15 @@ class OwnSubject:
         self._loop = OwnLoop(self._made)
         return self._loop
 
-    def exercise(self, windows: int, give_up_update_s: float | None) -> list[Update]:
+    def exercise(self, windows: int, give_up_update_s: float | None, span: SpanOf) -> list[Update]:
         """Runs updates; one more than asked for, since the first allocates what the others reuse."""
-        results = [read(self._loop.update())]
-        for _ in range(windows):
+        with span(FIRST_WINDOW):
+            results = [read(self._loop.update())]
+        for number in range(windows):
             started = time.perf_counter()
-            results.append(read(self._loop.update()))
-            self._loop.synchronize()
+            # Names of their own: what goes into a user's window may differ, so none is a repeat of another.
+            with span(f"window {number + 2}"):
+                results.append(read(self._loop.update()))
             give_up_if_hopeless(time.perf_counter() - started, give_up_update_s)
         return results
 

@@ -14,7 +14,7 @@ _REGION_SHARE = 0.9  # a first region of the whole limit would itself be out of 
 _REGION_UNLIMITED = 4 * 1024 * MIB  # its bookkeeping costs 3 % of it
 
 
-def settle_cpu(limit_bytes: int | None, usable_bytes: int) -> list[str]:
+def settle_cpu(limit_bytes: int | None, usable_bytes: int) -> tuple[int, list[str]]:
     """Makes the CPU's allocator peak repeatable, and takes one large region for it.
 
     Args:
@@ -22,7 +22,7 @@ def settle_cpu(limit_bytes: int | None, usable_bytes: int) -> list[str]:
         usable_bytes: memory of the machine.
 
     Returns:
-        sentences about what could not be settled.
+        bytes of the region, and sentences about what could not be settled.
     """
     warnings = []
     try:
@@ -32,11 +32,22 @@ def settle_cpu(limit_bytes: int | None, usable_bytes: int) -> list[str]:
             "the file runs TensorFlow ops while it is imported, so the memory pass could not run on one executor "
             "thread; its peak may vary from run to run"
         )
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-    region = limit_bytes * _REGION_SHARE if limit_bytes else min(_REGION_UNLIMITED, usable_bytes / 2)
+    prepare_graphs_anew(0)
+    wanted = limit_bytes * _REGION_SHARE if limit_bytes else min(_REGION_UNLIMITED, usable_bytes / 2)
+    region = max(1, int(wanted) // MIB)
     with tf.device("CPU:0"):
-        tf.raw_ops.Empty(shape=[max(1, int(region) // MIB), MIB], dtype=tf.uint8)
-    return warnings
+        tf.raw_ops.Empty(shape=[region, MIB], dtype=tf.uint8)
+    return region * MIB, warnings
+
+
+def prepare_graphs_anew(count: int) -> None:
+    """Has every function prepared again at its next call, with the graph optimizer off.
+
+    Args:
+        count: another one than the last time: an option that says nothing while the optimizer is off, but is part of
+            what TensorFlow keeps its prepared functions by.
+    """
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True, "min_graph_nodes": 4 + count})
 
 
 def limit_gpu(limit_bytes: int | None) -> list[str]:

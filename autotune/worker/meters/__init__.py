@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Protocol
 
 
 class Meter(Protocol):
-    """Measures the highest memory in use between :meth:`start` and :meth:`peak_bytes`."""
+    """Measures the highest memory in use since :meth:`start`."""
 
     source: str
 
     def start(self) -> None:
         """Begins: after the user's code is loaded, before anything is built."""
+
+    def span(self, name: str) -> contextlib.AbstractContextManager[None]:
+        """Covers one stretch of what is measured; stretches of one name are repeats of the same."""
 
     def peak_bytes(self) -> int | None:
         """Returns the peak so far in bytes; None where it cannot be read."""
