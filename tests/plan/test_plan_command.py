@@ -67,9 +67,9 @@ def test_every_format_goes_to_stdout(cpu, capfdbinary, name):
 def test_a_deadline_with_prices(gpu, folder, capfdbinary):
     prices = folder / "prices.toml"
     prices.write_text('[per_hour]\n"A100-80GB" = 2.0\nH100 = 4.5\n')
-    question = ["--gpus", "A100-80GB,H100,A10", "--prices", prices, "--deadline", "24h", "--budget-cost", "50"]
+    question = ["--gpus", "A100-80GB,H100,A10", "--prices", prices, "--deadline", "10h", "--budget-cost", "20"]
     code, out, _ = run(capfdbinary, gpu, *question, *HOURS, "--counts", "1,4")
-    assert code == 0 and "the deadline is 24h 00m" in out and "the budget is 50" in out
+    assert code == 0 and "the deadline is 10h 00m" in out and "the budget is 20" in out
     assert "the prices have no A10" in out and "hours" in out and "kWh" in out
 
 
