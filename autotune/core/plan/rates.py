@@ -105,8 +105,7 @@ class RateModel:
     def _scaled(self, candidate: Candidate, rate: Range, target: GpuSpec) -> Range:
         assert self._source is not None
         precision = candidate.precision
-        share = self._work.arithmetic_share(self._source, precision) if self._work else None
-        ratio = time_ratio(self._source, target, precision, share)
+        ratio = time_ratio(self._source, target, precision, self._work)
         # The part of a micro-batch's time that does not depend on its size is the host's, and stays.
         fixed = self._model.half_size / (self._model.half_size + candidate.micro_batch)
         slower = Range(
