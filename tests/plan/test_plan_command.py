@@ -4,10 +4,12 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from autotune.cli.main import main
+from autotune.report.plan_columns import PLAN_COLUMNS
 from tests.plan.studies import GIB, cpu_study, gpu_study, stored, without_peak
 from tests.sample_studies import MIB, completed
 
@@ -169,3 +171,9 @@ def test_no_tensorflow_is_loaded(cpu):
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == "[] False", done.stderr
+
+
+def test_the_documentation_names_every_column():
+    text = (Path(__file__).parents[2] / "docs" / "plan.md").read_text()
+    for column in PLAN_COLUMNS:
+        assert f"| `{column.name}` | {column.meaning} |" in text
