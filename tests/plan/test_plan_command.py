@@ -66,7 +66,8 @@ def test_every_format_goes_to_stdout(cpu, capfdbinary, name):
     assert out.startswith(starts.get(name, b"")) and (name == "parquet" or b"H100-SXM-80GB" in out)
 
 
-def test_a_deadline_with_prices(gpu, folder, capfdbinary):
+def test_a_deadline_with_prices(gpu, folder, monkeypatch, capfdbinary):
+    monkeypatch.setenv("COLUMNS", "240")
     prices = folder / "prices.toml"
     prices.write_text('[per_hour]\n"A100-80GB" = 2.0\nH100 = 4.5\n')
     question = ["--gpus", "A100-80GB,H100,A10", "--prices", prices, "--deadline", "10h", "--budget-cost", "20"]
