@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from autotune.core.axes.micro_batch import balanced_sizes
 from autotune.core.candidate import Candidate
 from autotune.core.outcome import Outcome, State
 from autotune.core.plan.answers import candidate_of
@@ -29,6 +30,7 @@ from autotune.trial import TrialLauncher
 # All of it ends within 5 minutes: nothing is begun that may not be done by then.
 TIME_S = 270.0
 LAST_START_S = 210.0
+RUN_S = 90.0
 PROGRAMS = 3
 SIZES = 4
 
@@ -116,21 +118,36 @@ def _planned(study: Study, peaks: PeakModel) -> list[Candidate]:
     """What to run: the programs with the most sizes first, and of each both kinds of sizes; in turn, so that a time
     limit leaves some of each.
     """
-    size = study.job.workload.dataset_size
     by_program = []
     looped = [p for p, curve in peaks.curves.items() if p.execution not in ("single", "unrolled") and curve.has_slope]
     for program in sorted(looped, key=lambda p: -len(peaks.curves[p].sizes))[:PROGRAMS]:
-        curve = peaks.curves[program]
-        largest = max(curve.sizes[-1], min(4 * curve.sizes[-1], (size or 8 * curve.sizes[-1]) // 2))
-        wanted = unseen_sizes(curve.sizes, largest, most=SIZES)
-        by_program.append([c for s in wanted if (c := _candidate(study, program, s)) is not None])
+        by_program.append(_unseen(study, program, peaks))
     longest = max(map(len, by_program), default=0)
     return [candidates[i] for i in range(longest) for candidates in by_program if i < len(candidates)]
 
 
+def _unseen(study: Study, program: Program, peaks: PeakModel) -> list[Candidate]:
+    """Candidates of one program that were not measured, and whose forecast leaves a third of the memory free."""
+    fitted, usable = peaks.curves[program].sizes, study.job.device.memory_usable_bytes
+    most = 4 * fitted[-1]
+    data = study.job.workload.dataset_size
+    sizes = unseen_sizes(fitted, most if data is None else max(fitted[-1], min(most, data // 2)), most=SIZES)
+    found: dict[Candidate, None] = {}
+    for size in sizes:
+        candidate = _candidate(study, program, size)
+        forecast = peaks.predict(candidate) if candidate else None
+        if candidate and forecast and forecast.basis != "measured" and forecast.bytes.expected < usable * 2 / 3:
+            found[candidate] = None
+    return list(found)
+
+
 def _candidate(study: Study, program: Program, size: int) -> Candidate | None:
-    """With the study's global batch; with two steps where the size is beyond that."""
-    batch = study.job.global_batch if size < study.job.global_batch else 2 * size
+    """With the study's global batch, shared evenly; with two steps where the size is beyond that."""
+    batch = study.job.global_batch
+    if size < batch:
+        size = min(balanced_sizes(batch), key=lambda even: (abs(even - size), even))
+    if size >= batch:
+        batch = 2 * size
     scales: dict[str | None, float | None] = {
         r.candidate.precision: r.candidate.initial_loss_scale for r in study.records
     }
@@ -160,7 +177,7 @@ class _Runner:
         spec = TrialSpec(
             number=0, workload=self._ref, candidate=candidate, device=self._device, seed=self._study.job.seed,
             memory_limit_bytes=None if self._device.kind == "cpu" else self._study.job.memory_limit_bytes,
-            timeout_s=max(1.0, seconds), plan=MeasurePlan(),
+            timeout_s=max(1.0, min(seconds, RUN_S)), plan=MeasurePlan(),
         )  # fmt: skip
         kind: PassKind = "memory" if self._device.kind == "cpu" else "single"
         outcome = launcher.run_pass(spec, kind, folder)
