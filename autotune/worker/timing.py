@@ -17,6 +17,8 @@ _BLOCK_S = 0.05
 _BLOCK_UPDATES = 1000
 _MIN_MEASURE_S = 0.5
 _NOTHING_S = 5e-6
+_LOOKS = 3
+_FAR = 4.0
 
 
 class HopelessError(Exception):
@@ -131,7 +133,9 @@ def _warm_up(stopwatch: Stopwatch, plan: MeasurePlan, first: Block) -> tuple[lis
         spent += blocks[-1].seconds
         if is_warm([b.seconds_per_sample if b.samples else b.seconds for b in blocks]):
             return blocks, True
-        give_up_if_hopeless(blocks[-1].seconds, plan.give_up_update_s)
+        later = [b.seconds for b in blocks[1:]]
+        # One slow update may be the machine's fault: a program is judged by the best of three, or by a hopeless one.
+        give_up_if_hopeless(min(later) if len(later) >= _LOOKS else min(later) / _FAR, plan.give_up_update_s)
         if spent > plan.max_measure_s and len(blocks) > 2:
             return blocks, False
 
