@@ -104,20 +104,24 @@ def search(
     """
     deadline = None if budget_s is None else clock() + budget_s
     loop = _Loop(store, run_trial, deadline, clock, on_event, stop_requested)
-    reason = loop.run_put_back()
+    company, quiet_since = False, -1
     while True:
-        while reason is None:
-            reason = loop.run_next(trials)
+        alone = not store.others_running()  # before the policy decides: then it decides on all there is to know
+        company = company or not alone
+        reason = loop.run_put_back() or loop.run_next(trials)
         # Nobody knows whether these killed their worker, so they come last, once; after that they count as crashed.
-        if loop.run_orphan():
-            reason = loop.run_put_back()
-        elif store.others_running() and loop.reason_to_stop() is None:
-            pause(_POLL_S)  # what they find may open something up, and if they die their trials are ours
-            reason = loop.run_put_back()
-        else:
+        if reason is None or loop.run_orphan():
+            continue
+        if loop.reason_to_stop() is not None or (alone and not company):
             break
-    for asked in (asked for asked, unknown_ends in store.unfinished() if unknown_ends >= _UNKNOWN_ENDS):
-        if store.take(asked):
+        # Another worker may be about to begin what it decided on before our last outcome was known.
+        count = store.trial_count()
+        if alone and count == quiet_since:
+            break
+        quiet_since = count if alone else -1
+        pause(_POLL_S)
+    for asked, unknown_ends in store.unfinished():
+        if unknown_ends >= _UNKNOWN_ENDS and store.take(asked, unknown_ends):
             loop.end(_given_up(asked, wall_clock()))
     store.update(stop_reason=reason)
     return reason
@@ -159,14 +163,18 @@ class _Loop:
             reason = self.reason_to_stop()
             if reason is not None:
                 return reason
-            if self._store.take(asked):
+            if self._store.take(asked, 0):
                 self._run(asked)
         return None
 
     def run_orphan(self) -> bool:
         """Runs one trial whose worker was killed; False where there is none, or no time."""
         for asked, unknown_ends in self._store.unfinished():
-            if 0 < unknown_ends < _UNKNOWN_ENDS and self.reason_to_stop() is None and self._store.take(asked):
+            if (
+                0 < unknown_ends < _UNKNOWN_ENDS
+                and self.reason_to_stop() is None
+                and self._store.take(asked, unknown_ends)
+            ):
                 self._run(asked)
                 return True
         return False

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import re
+import time
 import warnings
 from pathlib import Path
 
 import optuna
 from optuna.exceptions import ExperimentalWarning
 from optuna.storages import RDBStorage
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, ProgrammingError, SQLAlchemyError
 
 from autotune.errors import AutotuneError, UsageError
 from autotune.search.liveness import DEAD_AFTER_S, HEARTBEAT_S
 
 DATABASE_FILE = "study.db"
+_CREATE_ATTEMPTS = 6
 _BUSY_TIMEOUT_S = 60  # another process may be writing the same SQLite file
 
 
@@ -58,16 +60,8 @@ def connect(url: str) -> RDBStorage:
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     warnings.filterwarnings("ignore", message="Heartbeat of storage is supposed to be used")  # we beat ourselves
-    sqlite = url.startswith("sqlite")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ExperimentalWarning)  # heartbeats; our tests hold them to what we need
-            return RDBStorage(
-                url,
-                engine_kwargs={"connect_args": {"timeout": _BUSY_TIMEOUT_S}} if sqlite else None,
-                heartbeat_interval=HEARTBEAT_S,
-                grace_period=DEAD_AFTER_S,
-            )
+        return _create(url)
     except (ArgumentError, NoSuchModuleError):
         raise UsageError(f"{redact(url)} is no storage URL; write one like postgresql://user@host/database") from None
     except ImportError:
@@ -78,6 +72,23 @@ def connect(url: str) -> RDBStorage:
         raise AutotuneError(f"cannot open the study storage {redact(url)}: {_first_line(problem)}") from None
     except RuntimeError as problem:  # Optuna: tables of another version
         raise AutotuneError(f"cannot read the study storage {redact(url)}: {redact(str(problem))}") from None
+
+
+def _create(url: str) -> RDBStorage:
+    connect_args = {"connect_args": {"timeout": _BUSY_TIMEOUT_S}} if url.startswith("sqlite") else None
+    for attempt in range(_CREATE_ATTEMPTS):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ExperimentalWarning)  # heartbeats; our tests hold them to what we need
+                return RDBStorage(
+                    url, engine_kwargs=connect_args, heartbeat_interval=HEARTBEAT_S, grace_period=DEAD_AFTER_S
+                )
+        except (IntegrityError, ProgrammingError):
+            # Workers that start together on an empty server all create its tables; one of them comes first.
+            if attempt == _CREATE_ATTEMPTS - 1:
+                raise
+            time.sleep(0.2 * (attempt + 1))
+    raise AssertionError("unreachable")
 
 
 def _first_line(problem: SQLAlchemyError) -> str:

@@ -149,20 +149,29 @@ class StudyStore:
         return tuple(found)
 
     def others_running(self) -> bool:
-        """True while another living worker runs a trial."""
-        return any(True for _ in self._open(dead=False))
+        """True while another living worker runs a trial, or is about to."""
+        return any(True for _ in self._open(dead=False)) or any(_being_announced(t) for t in self._all())
 
-    def take(self, asked: Asked) -> bool:
-        """Takes an unfinished trial over, to run it once more; False where another worker was faster."""
+    def take(self, asked: Asked, unknown_ends: int) -> bool:
+        """Takes an unfinished trial over, to run it once more; False where another worker was faster.
+
+        Args:
+            asked: the trial.
+            unknown_ends: as :meth:`unfinished` gave it.
+        """
         before = self._frozen(asked.number)
+        if before.state.is_finished() or written.attempts(before) != unknown_ends:
+            return False
         if before.state is TrialState.WAITING:
+            # The beat comes first: between the next line and the owner's name nothing else says that it is taken.
+            self._storage.record_heartbeat(before._trial_id)
             if not self._storage.set_trial_state_values(before._trial_id, TrialState.RUNNING):
                 return False
         elif not self._claims(before):
             return False
         trial = Trial(self._study, before._trial_id)
         self._begin(trial)
-        trial.set_user_attr(written.ATTEMPTS, written.attempts(before) + 1)
+        trial.set_user_attr(written.ATTEMPTS, unknown_ends + 1)
         return True
 
     def trial_count(self) -> int:
@@ -217,9 +226,9 @@ class StudyStore:
             if written.CANDIDATE not in trial.user_attrs or (written.record_of(trial) is not None) != told:
                 continue
             owner = Worker.of(trial.user_attrs.get(written.OWNER))
-            alive = owner.alive_here() if owner else False
+            alive = owner.alive_here() if owner else None
             if alive is None:
-                alive = trial._trial_id not in stale
+                alive = trial.state is TrialState.RUNNING and trial._trial_id not in stale
             if alive != dead:
                 yield trial, owner
 
@@ -279,4 +288,5 @@ def _being_announced(trial: FrozenTrial) -> bool:
     """True for the moment between a trial's creation by another worker and the writing of its candidate."""
     nameless = trial.state is TrialState.RUNNING and written.CANDIDATE not in trial.user_attrs
     started = trial.datetime_start
-    return nameless and started is not None and (datetime.now() - started).total_seconds() < _ANNOUNCE_S
+    # Its host's clock may run hours ahead of ours.
+    return nameless and started is not None and abs((datetime.now() - started).total_seconds()) < _ANNOUNCE_S

@@ -1,0 +1,198 @@
+"""Several workers on one study: a real PostgreSQL server, real processes, real kills."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import optuna
+import pytest
+
+from autotune.core.select import select, ties
+from autotune.search.liveness import Worker
+from autotune.search.opening import load_study, open_study
+from autotune.search.run import search
+from autotune.search.storage import resolve_url
+from tests.search.postgres import PASSWORD, server
+from tests.search.studies import Trials, job_for, landscape, opened
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def database():
+    with server() as url:
+        yield url
+
+
+@pytest.fixture
+def storage(database, monkeypatch):
+    monkeypatch.setenv("STUDY_DB", database)
+    yield "env:STUDY_DB"
+    backend = resolve_url(database)
+    for name in optuna.get_all_study_names(backend):
+        optuna.delete_study(study_name=name, storage=backend)
+
+
+class Workers:
+    def __init__(self, folder, storage, count, trial_s):
+        self.logs = [folder / f"log-{i}.jsonl" for i in range(count)]
+        self.processes = [
+            subprocess.Popen(
+                [sys.executable, "-m", "tests.search.replaying_worker", storage, str(folder), str(log), str(trial_s)],
+                cwd=ROOT,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for log in self.logs
+        ]
+
+    def lines(self, index):
+        log = self.logs[index]
+        return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+    def began(self, index):
+        return [line["began"] for line in self.lines(index) if "began" in line]
+
+    def until_began(self, index, count):
+        deadline = time.monotonic() + 60
+        while len(self.began(index)) < count:
+            assert self.processes[index].poll() is None, self.processes[index].stderr.read()
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+    def wait(self):
+        errors = [process.communicate(timeout=120)[1] for process in self.processes]
+        return [process.returncode for process in self.processes], "".join(errors)
+
+
+def alone(tmp_path):
+    scene = landscape()
+    store, trials = opened(tmp_path / "alone", scene), Trials(scene)
+    search(store, trials, trials=24, clock=trials.clock)
+    return select(store.records())[0].record
+
+
+def test_three_workers_one_of_them_killed(tmp_path, storage):
+    workers = Workers(tmp_path, storage, 3, trial_s=0.4)
+    for index in range(3):
+        workers.until_began(index, 1)
+    workers.until_began(1, 2)
+    workers.processes[1].send_signal(signal.SIGKILL)
+    codes, errors = workers.wait()
+    assert codes == [0, -signal.SIGKILL, 0], errors
+    assert PASSWORD not in errors
+    study = load_study(storage, name="shared")
+
+    # The killed worker's trial was taken over by one other, and every trial has an outcome.
+    lost = workers.began(1)[-1]
+    survivors = workers.began(0) + workers.began(2)
+    assert survivors.count(lost) == 1
+    everything = survivors + workers.began(1)
+    assert {r.number for r in study.records} == set(everything)
+    assert len(everything) == len(set(everything)) + 1
+    # No candidate was measured twice.
+    assert len({r.candidate for r in study.records}) == len(study.records)
+    # The study ended everywhere, for the last one with all outcomes.
+    ends = [workers.lines(index)[-1] for index in (0, 2)]
+    assert all("likely to improve" in end["ended"] or "trials were run" in end["ended"] for end in ends)
+    assert max(end["trials"] for end in ends) == len(study.records)
+    # What three find is what one finds.
+    best, expected = select(study.records)[0].record, alone(tmp_path)
+    assert best.candidate == expected.candidate or ties(best, expected)
+
+
+def joined(folder, storage):
+    scene = landscape()
+    folder.mkdir(exist_ok=True)
+    return open_study(folder, job_for(scene), scene.space, name="shared", storage=storage)
+
+
+def elsewhere(store):
+    """Makes a store the worker of another machine."""
+    store._worker = replace(Worker.this(), host="other", system="another boot")
+    return store
+
+
+def test_a_living_worker_keeps_its_trial_on_this_host_and_on_another(tmp_path, storage):
+    here, there, third = (joined(tmp_path / name, storage) for name in ("here", "there", "third"))
+    elsewhere(there)
+    here.ask(), there.ask()
+    assert not third.unfinished()
+    assert third.others_running()
+
+
+def test_a_silent_worker_of_another_host_loses_its_trial_to_exactly_one(tmp_path, storage):
+    there, second, third = (joined(tmp_path / name, storage) for name in ("there", "second", "third"))
+    asked = elsewhere(there).ask()
+    there._trials[asked.number][1].stop()
+    for store in (second, third):
+        store._storage.grace_period = 0  # as if the silence had lasted
+    deadline = time.monotonic() + 10
+    while not (second.unfinished() and third.unfinished()):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    orphan = second.unfinished()[0]
+    assert orphan == (replace(asked, why=orphan[0].why), 1)
+    assert [second.take(*orphan), third.take(*orphan)] == [True, False]
+    # The worker was not dead, only cut off: what it says now counts no more.
+    late = landscape().trial(asked.number, asked.candidate, seed=1)
+    there.tell(late)
+    assert not third.records()
+    in_time = landscape().trial(asked.number, asked.candidate, seed=2)
+    second.tell(in_time)
+    there.tell(late)
+    assert third.records() == (in_time,)
+
+
+def test_a_trial_that_was_put_back_goes_to_exactly_one(tmp_path, storage):
+    first, second, third = (joined(tmp_path / name, storage) for name in ("first", "second", "third"))
+    asked = first.ask()
+    first.interrupted(asked.number)
+    back = second.unfinished()[0]
+    assert [third.take(*back), second.take(*back)] == [True, False]
+    assert not second.unfinished()
+
+
+def test_the_password_reaches_no_output_no_file_and_no_command_line(tmp_path, storage):
+    """The whole command, on a loop that writes down the command lines of its process and of all above it."""
+    spy = tmp_path / "spy.py"
+    spy.write_text(
+        "import pathlib, time\n"
+        "def lines(pid):\n"
+        "    while pid > 1:\n"
+        "        proc = pathlib.Path('/proc') / str(pid)\n"
+        "        yield proc.joinpath('cmdline').read_bytes()\n"
+        "        pid = int(proc.joinpath('stat').read_text().rpartition(')')[2].split()[1])\n"
+        f"seen = pathlib.Path({str(tmp_path / 'command-lines')!r})\n"
+        "def make_loop(settings):\n"
+        "    import os\n"
+        "    seen.write_bytes(b'\\n'.join(lines(os.getpid())))\n"
+        "    class Loop:\n"
+        "        def update(self):\n"
+        "            time.sleep(0.0005 * settings.accumulation_steps)\n"
+        "    return Loop()\n"
+    )
+    out = tmp_path / "study"
+    done = subprocess.run(
+        [
+            sys.executable, "-m", "autotune", "tune", str(spy), "--global-batch", "4", "--trials", "2",
+            "--measure-time", "0.2s", "--device", "cpu", "--storage", storage, "--out", str(out), "--json",
+        ],
+        cwd=ROOT, env={**os.environ, "TMPDIR": str(tmp_path)}, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)["trials"]) == 2
+    assert b"autotune.worker.server" in (tmp_path / "command-lines").read_bytes()
+    assert PASSWORD not in done.stdout + done.stderr
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) > 10
+    assert not [path for path in files if PASSWORD.encode() in path.read_bytes()]
+    study = load_study(storage, name="study")
+    assert PASSWORD not in repr(study)
