@@ -139,6 +139,8 @@ def _compile(workload: Any, candidate: Candidate, request: DryRequest) -> Compil
         replace(workload, dataset=counted), candidate.settings(seed=request.seed), input_mode="resident"
     )
     window = loop.prepare_window(candidate.global_batch)
+    rest = (loop.dataset_size or 0) % candidate.global_batch
+    tail = loop.prepare_window(rest) if rest else None  # an epoch's last window waits beside the full one
     resident = in_use() - data_bytes
     peak, temporary, flops, traffic = 0, 0, 0.0, 0.0
     for function in loop.traced_functions:
@@ -152,6 +154,7 @@ def _compile(workload: Any, candidate: Candidate, request: DryRequest) -> Compil
         if request.count:
             flops += hlo_counts.flops(hlo_pb2.HloModuleProto.FromString(ir(stage="hlo_serialized")))
             traffic += hlo_counts.traffic(program.hlo_module)
+    del tail
     return Compiled(
         peak_bytes=peak,
         temporary_bytes=temporary,
