@@ -28,12 +28,14 @@ class Machine:
         hardware: what is recorded with the results.
         precisions: dtype policies that this device is searched with unless the user says otherwise.
         warnings: sentences about this device.
+        twins: further devices of the same make that trials may run on at the same time.
     """
 
     device: Device
     hardware: Hardware
     precisions: tuple[str, ...]
     warnings: tuple[str, ...] = ()
+    twins: tuple[Device, ...] = ()
 
     @property
     def sentence(self) -> str:
@@ -41,7 +43,9 @@ class Machine:
         if self.device.kind == "cpu":
             return f"no GPU is used: trials run on the CPU ({self.device.name})"
         usable = format_bytes(self.device.memory_usable_bytes)
-        return f"trials run on GPU {self.device.cuda_index}, {self.device.name}, {usable} usable now"
+        first = f"trials run on GPU {self.device.cuda_index}, {self.device.name}, {usable} usable now"
+        others = ", ".join(str(device.cuda_index) for device in self.twins)
+        return f"{first}, and on its twins {others}" if others else first
 
 
 def find_machine(device_text: str) -> Machine:
@@ -51,7 +55,7 @@ def find_machine(device_text: str) -> Machine:
         UsageError: not a device name.
         AutotuneError: a GPU was demanded and there is none that can be used.
     """
-    from autotune.probe import hardware, probe, select_device
+    from autotune.probe import hardware, probe, select_device, twins
 
     report = probe()
     device = select_device(device_text, report)
@@ -60,6 +64,7 @@ def find_machine(device_text: str) -> Machine:
         hardware=hardware(report, device),
         precisions=_precisions(device, report),
         warnings=tuple(report.warnings) if device.kind == "gpu" else (),
+        twins=twins(device, report) if device_text.strip().lower() in ("auto", "gpu") else (),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -15,15 +16,16 @@ from autotune.core.pareto import pareto_front
 from autotune.core.select import select, verdict
 from autotune.core.space import SearchSpace
 from autotune.core.study import Job
-from autotune.core.trial import MeasurePlan, TrialRecord, TrialSpec
+from autotune.core.trial import Device, MeasurePlan, TrialRecord, TrialSpec
 from autotune.core.workload import WorkloadRef
 from autotune.errors import AutotuneError
 from autotune.report.accumulation import full_batch_record
 from autotune.report.files import write_study_files
 from autotune.report.text import trade_off_table
 from autotune.search.opening import open_study
-from autotune.search.run import search
+from autotune.search.run import RunTrial
 from autotune.search.store import StudyStore
+from autotune.search.together import search_together
 from autotune.study import Study
 from autotune.trial import TrialLauncher
 from autotune.watcher import Watcher
@@ -47,8 +49,10 @@ class Session:
         trial_timeout_s: float,
         folder: Path,
         watcher: Watcher,
+        twins: tuple[Device, ...] = (),
     ) -> None:
         self._launcher = launcher
+        self._twins = twins
         self._ref = ref
         self._job = job
         self._plan = plan
@@ -56,6 +60,7 @@ class Session:
         self._folder = folder
         self._watcher = watcher
         self._store: StudyStore | None = None
+        self._twin_stores: list[StudyStore] = []
         self._notes: tuple[str, ...] = ()
 
     def __enter__(self) -> Self:
@@ -96,20 +101,27 @@ class Session:
         except OSError as problem:
             raise AutotuneError(f"cannot write to {self._folder}: {problem.strerror}; name another --out") from None
         self._store = open_study(self._folder, self._job, space, name=name, storage=storage, resume=resume)
+        self._twin_stores = [
+            open_study(self._folder, self._job, space, name=name, storage=storage, resume=True) for _ in self._twins
+        ]
         if loss_scale is not None:
             self._store.update(loss_scale=loss_scale)
         self._notes = notes
 
     def search(self, *, trials: int, budget_s: float | None) -> None:
         """Runs trials until there is a reason to stop."""
-        reason = search(
-            self.store,
-            self._run_trial,
-            trials=trials,
-            budget_s=budget_s,
-            on_event=self._watcher.event,
-            stop_requested=self._watcher.stop_requested,
-        )
+        with ExitStack() as launchers:
+            workers: list[tuple[StudyStore, RunTrial]] = [(self.store, self._runner(self._launcher, self._job.device))]
+            for device, store in zip(self._twins, self._twin_stores, strict=True):
+                launcher = launchers.enter_context(self._launcher.on(device))
+                workers.append((store, self._runner(launcher, device)))
+            reason = search_together(
+                workers,
+                trials=trials,
+                budget_s=budget_s,
+                on_event=self._watcher.event,
+                stop_requested=self._watcher.stop_requested,
+            )
         self._watcher.say(f"search ended: {reason}")
         if self._watcher.stop_requested():
             raise KeyboardInterrupt
@@ -160,15 +172,20 @@ class Session:
         front = pareto_front(self.store.records(), memory_limit_bytes=self._job.memory_limit_bytes)
         self.store.update(pareto=front, warnings=self._notes)
 
-    def _run_trial(
-        self, number: int, candidate: Candidate, *, give_up_update_s: float | None, timeout_s: float | None
-    ) -> TrialRecord:
-        spec = self._spec(number, candidate)
-        rates = [r.samples_per_s for r in self.store.records() if r.completed and r.samples_per_s]
-        beaten_s = BEATEN * candidate.global_batch / max(rates) if rates else None
-        plan = replace(spec.plan, give_up_update_s=give_up_update_s, beaten_update_s=beaten_s)
-        limit_s = self._trial_timeout_s if timeout_s is None else min(self._trial_timeout_s, timeout_s)
-        return self._launcher.run(replace(spec, plan=plan, timeout_s=limit_s))
+    def _runner(self, launcher: TrialLauncher, device: Device) -> RunTrial:
+        """How trials are run on one device."""
+
+        def run_trial(
+            number: int, candidate: Candidate, *, give_up_update_s: float | None, timeout_s: float | None
+        ) -> TrialRecord:
+            spec = replace(self._spec(number, candidate), device=device)
+            rates = [r.samples_per_s for r in self.store.records() if r.completed and r.samples_per_s]
+            beaten_s = BEATEN * candidate.global_batch / max(rates) if rates else None
+            plan = replace(spec.plan, give_up_update_s=give_up_update_s, beaten_update_s=beaten_s)
+            limit_s = self._trial_timeout_s if timeout_s is None else min(self._trial_timeout_s, timeout_s)
+            return launcher.run(replace(spec, plan=plan, timeout_s=limit_s))
+
+        return run_trial
 
     def _confirmation_spec(self, record: TrialRecord) -> TrialSpec:
         return in_full(self._spec(record.number, record.candidate))

@@ -106,7 +106,7 @@ def tune(
             return Study(data=core_study.Study(name=study or folder.name, job=job), folder=folder)
         found = calibrate(launcher, ref, job, space, hears.say, stored=stored)
         plan = MeasurePlan(max_measure_s=measure_s or MeasurePlan().max_measure_s)
-        with Session(launcher, ref, found.job, plan, timeout_s or 600.0, folder, hears) as session:
+        with Session(launcher, ref, found.job, plan, timeout_s or 600.0, folder, hears, machine.twins) as session:
             session.open(
                 found.space, name=study, storage=storage, resume=resume, loss_scale=found.calibration,
                 notes=(*machine.warnings, *info.warnings, *found.notes),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from autotune.probe.select import gpu_of as gpu_of
     from autotune.probe.select import hardware as hardware
     from autotune.probe.select import select_device as select_device
+    from autotune.probe.select import twins as twins
 
 _HOME = {
     "DeviceMonitor": "autotune.probe.monitor",
@@ -30,6 +31,7 @@ _HOME = {
     "hardware": "autotune.probe.select",
     "load_catalogue": "autotune.probe.catalogue",
     "select_device": "autotune.probe.select",
+    "twins": "autotune.probe.select",
 }
 
 __all__ = [*sorted(_HOME), "probe"]

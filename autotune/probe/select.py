@@ -11,6 +11,8 @@ from autotune.core.trial import Device
 from autotune.core.tuned import Hardware
 from autotune.errors import AutotuneError, UsageError
 
+_TWIN_MEMORY = 0.98
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Choice:
@@ -53,6 +55,17 @@ def select_device(text: str, report: ProbeReport) -> Device:
     if wanted.upper().startswith(("GPU-", "MIG-")):
         return _device(_by_uuid(wanted, report))
     raise UsageError(f"--device takes auto, cpu, gpu, gpu:N or a UUID (GPU-..., MIG-...), got {text!r}")
+
+
+def twins(device: Device, report: ProbeReport) -> tuple[Device, ...]:
+    """Returns the other GPUs that CUDA sees of the same make, with no less usable memory than a few percent.
+
+    Measurements on any of them hold for all.
+    """
+    others = (_device(c) for c in _numbered(report) if c.part.uuid != device.uuid and c.part.memory_usable_bytes)
+    least = _TWIN_MEMORY * device.memory_usable_bytes
+    alike = (d for d in others if d.name == device.name and d.memory_usable_bytes >= least)
+    return tuple(sorted(alike, key=lambda d: d.cuda_index or 0)) if device.kind == "gpu" else ()
 
 
 def gpu_of(device: Device, report: ProbeReport) -> GpuInfo | None:

@@ -147,11 +147,9 @@ class _Loop:
     def run_next(self, trials: int) -> str | None:
         """Runs the trial that the policy wants, or says why there is none."""
         reason = self.reason_to_stop()
-        if reason is None and self._store.trial_count() >= trials:
-            reason = f"{trials} trials were run"
         if reason is not None:
             return reason
-        asked = self._store.ask(seconds_left=self._left())
+        asked = self._store.ask(most=trials, seconds_left=self._left())
         if isinstance(asked, Stop):
             return asked.reason
         self._run(asked)

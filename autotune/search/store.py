@@ -80,13 +80,14 @@ class StudyStore:
         """The study's name."""
         return self._study.study_name
 
-    def ask(self, *, seconds_left: float | None = None) -> Asked | Stop:
+    def ask(self, *, most: int | None = None, seconds_left: float | None = None) -> Asked | Stop:
         """Begins the trial that the policy wants next.
 
         Args:
+            most: trials that the study may have; None for any number.
             seconds_left: of the budget; None for no budget.
         """
-        while True:
+        while most is None or self.trial_count() < most:
             trials = self._all()
             known = [r for t in trials if (r := written.record_of(t)) is not None]
             pending = [c for t in trials if written.record_of(t) is None and (c := written.candidate_of(t)) is not None]
@@ -99,6 +100,8 @@ class StudyStore:
             self._begin(trial)
             trial.set_user_attr(written.CANDIDATE, to_plain(candidate))
             earlier = None if again else self._earlier_twin(trial.number, candidate)
+            if earlier is None and most is not None and self._place(trial.number) >= most:
+                earlier = trial.number  # too many workers asked for the last one
             if earlier is None:
                 trial.set_user_attr(written.ATTEMPTS, 1)
                 return Asked(number=trial.number, candidate=candidate, why=decision.why)
@@ -106,6 +109,7 @@ class StudyStore:
             trial.set_user_attr(written.DUPLICATE_OF, earlier)
             self._end(trial.number)
             self._study.tell(trial, state=TrialState.FAIL)
+        return Stop(reason=f"{most} trials were run")
 
     def tell(self, record: TrialRecord) -> None:
         """Stores what happened in a trial that this worker began, or took over.
@@ -255,6 +259,9 @@ class StudyStore:
             if twin is not None or not any(_being_announced(t) for t in earlier) or time.monotonic() > give_up:
                 return twin
             time.sleep(0.02)
+
+    def _place(self, number: int) -> int:
+        return sum(written.candidate_of(t) is not None and t.number < number for t in self._all())
 
     def _all(self) -> list[FrozenTrial]:
         return self._study.get_trials(deepcopy=False)

@@ -62,6 +62,12 @@ class TrialLauncher:
     ) -> None:
         self.close()
 
+    def on(self, device: Device) -> TrialLauncher:
+        """Returns a launcher of the same study for another device, which knows what inspecting has shown here."""
+        other = TrialLauncher(self._study_folder, device, stop_now=self._stop_now, say=self._say)
+        other._inspected = self._inspected
+        return other
+
     def close(self) -> None:
         """Ends the server and everything under it."""
         if self._server is not None:

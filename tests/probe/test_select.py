@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from autotune.errors import AutotuneError, UsageError
-from autotune.probe import gpu_of, hardware, probe, select_device
+from autotune.probe import gpu_of, hardware, probe, select_device, twins
 from autotune.probe.recorded import load_recording
 
 MIG = [s.uuid for s in load_recording("a100-mig-host").gpu[0].slices]
@@ -113,3 +115,16 @@ def test_hardware():
     assert (found.memory_bytes, found.driver_version) == (81559 * 2**20, "570.124.06")
     cpu = hardware(report, select_device("cpu", report))
     assert (cpu.kind, cpu.driver_version, cpu.memory_bytes) == ("cpu", None, report.host.memory_total_bytes)
+
+
+def test_twins_are_the_other_visible_gpus_of_the_same_make():
+    report = probe(replay="mixed-gpus")
+    assert twins(select_device("auto", report), report) == ()
+    (gpu,) = probe(replay="a100-40gb").gpus
+    second = replace(gpu, index=1, cuda_index=1, uuid="GPU-second")
+    busy = replace(second, index=2, cuda_index=2, uuid="GPU-busy", memory_usable_bytes=gpu.memory_usable_bytes // 2)
+    hidden = replace(second, index=3, cuda_index=None, uuid="GPU-hidden")
+    pair = replace(probe(replay="a100-40gb"), gpus=(gpu, second, busy, hidden))
+    assert [d.uuid for d in twins(select_device("auto", pair), pair)] == ["GPU-second"]
+    assert [d.uuid for d in twins(select_device("gpu:1", pair), pair)] == [gpu.uuid]
+    assert twins(select_device("cpu", pair), pair) == ()

@@ -19,6 +19,7 @@ from autotune.search.liveness import Worker
 from autotune.search.opening import load_study, open_study
 from autotune.search.run import search
 from autotune.search.storage import resolve_url
+from autotune.search.together import search_together
 from tests.search.postgres import PASSWORD, server
 from tests.search.studies import Trials, job_for, landscape, opened
 
@@ -196,3 +197,50 @@ def test_the_password_reaches_no_output_no_file_and_no_command_line(tmp_path, st
     assert not [path for path in files if PASSWORD.encode() in path.read_bytes()]
     study = load_study(storage, name="study")
     assert PASSWORD not in repr(study)
+
+
+def test_several_devices_of_one_process(tmp_path):
+    """As many workers as devices, in threads: no candidate twice, not one trial too many, the best is found."""
+    scene = landscape()
+    stores = [opened(tmp_path / "s", scene, resume=index > 0) for index in range(3)]
+    busy, most = [], []
+
+    def worker(index):
+        def run_trial(number, candidate, *, give_up_update_s, timeout_s):
+            busy.append(index)
+            most.append(len(set(busy)))
+            time.sleep(0.2)
+            busy.remove(index)
+            return scene.trial(number, candidate)
+
+        return run_trial
+
+    events = []
+    reason = search_together(
+        [(store, worker(index)) for index, store in enumerate(stores)], trials=5, on_event=events.append
+    )
+    assert reason == "5 trials were run"
+    records = stores[0].records()
+    assert len(records) == len({r.candidate for r in records}) == 5
+    assert max(most) > 1
+    assert len(events) == 10
+    search_together([(store, worker(index)) for index, store in enumerate(stores)], trials=24)
+    best, expected = select(stores[0].records())[0].record, alone(tmp_path)
+    assert best.candidate == expected.candidate or ties(best, expected)
+
+
+def test_what_one_worker_raises_ends_all(tmp_path):
+    scene = landscape()
+    stores = [opened(tmp_path / "s", scene, resume=index > 0) for index in range(2)]
+
+    def fine(number, candidate, *, give_up_update_s, timeout_s):
+        time.sleep(0.1)
+        return scene.trial(number, candidate)
+
+    def broken(number, candidate, *, give_up_update_s, timeout_s):
+        raise OSError("the device fell off the bus")
+
+    with pytest.raises(OSError, match="fell off the bus"):
+        search_together([(stores[0], fine), (stores[1], broken)], trials=24)
+    assert len(stores[0].records()) < 10
+    assert len(stores[0].unfinished()) == 1  # put back, for somebody with a working device
