@@ -1,8 +1,8 @@
 """Benchmark of the training loop against the full batch, Keras ``fit`` and a public wrapper.
 
-``python -m tests.benchmarks.loop`` measures everything (hours), ``--workloads mlp --steps 4 --variants fused,keras-fit``
-a part. Rows are merged into ``results/benchmarks/loop.csv``, which ``loop.md`` tells. A variant that does not run has its
-error in its row. ``gradient-accumulator`` is measured where PYTHONPATH has it (it asks for an old NumPy: install it apart,
+``python -m tests.benchmarks.loop`` measures everything (hours); ``--workloads mlp --steps 4 --variants fused`` a part.
+Rows are merged into ``results/benchmarks/loop.csv``, which ``loop.md`` tells. A variant that does not run has its error
+in its row. ``gradient-accumulator`` is measured where PYTHONPATH has it (it asks for an old NumPy: install it apart,
 without its dependencies).
 """
 

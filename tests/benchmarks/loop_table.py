@@ -51,9 +51,9 @@ def markdown(rows):
     lines = [
         "# The training loop, measured",
         "",
-        "Time of one update relative to one plain step on the full batch, without XLA (medians of interleaved rounds, each",
-        "pair in a process of its own; lower is better). Bold: the fastest of ours. `keras-fit` and `gradient-accumulator`",
-        "accumulate by themselves. A dash was not measured or does not run.",
+        "Time of one update relative to one plain step on the full batch, without XLA (medians of interleaved rounds,",
+        "each pair in a process of its own; lower is better). Bold: the fastest of ours. `keras-fit` and",
+        "`gradient-accumulator` accumulate by themselves. A dash was not measured or does not run.",
         "",
         "| workload, N | " + " | ".join(variants) + " | Keras fit / our best |",
         "|---" * (len(variants) + 2) + "|",
