@@ -135,7 +135,8 @@ def _warm_up(stopwatch: Stopwatch, plan: MeasurePlan, first: Block) -> tuple[lis
             return blocks, True
         later = [b.seconds for b in blocks[1:]]
         # One slow update may be the machine's fault: a program is judged by the best of three, or by a hopeless one.
-        give_up_if_hopeless(min(later) if len(later) >= _LOOKS else min(later) / _FAR, plan.give_up_update_s)
+        limit = plan.give_up_update_s
+        give_up_if_hopeless(min(later), limit if limit is None or len(later) >= _LOOKS else _FAR * limit)
         if spent > plan.max_measure_s and len(blocks) > 2:
             return blocks, False
 
