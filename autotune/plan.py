@@ -116,27 +116,30 @@ def plan(
     deadline_s = _seconds(deadline)
     price_table = read_prices(prices, catalogue)
     _check(confidence, counts, samples_per_epoch, epochs, budget_cost, price_table, global_batch, memory_for)
+    asks_hours = any(value is not None for value in (samples_per_epoch, epochs, deadline, budget_cost, sort))
     if dry and isinstance(study, (str, Path)) and not is_study(str(study)):
         from autotune.plan_dry import dry_knowledge
 
+        if asks_hours:
+            raise UsageError(NO_RATES)
         if not asked and memory_for is None:
             raise UsageError("name the GPUs to plan for with --gpus, such as --gpus T4,A100-80GB")
         if global_batch is None:
             raise UsageError("a workload that was not run has no global batch yet; give it with --global-batch")
         known, title, notes = dry_knowledge(str(study), global_batch, say)
-        dataset_size = None
     else:
         data = study if isinstance(study, Study) else load(str(study), name)
+        if epochs is not None and samples_per_epoch is None:
+            samples_per_epoch = data.job.workload.dataset_size
+        _check_hours(data, asks_hours, samples_per_epoch)
         known, title, notes = study_knowledge(data, catalogue, asked, counts, say, dry)
-        global_batch, dataset_size = global_batch or data.job.global_batch, data.job.workload.dataset_size
+        global_batch = global_batch or data.job.global_batch
         asked = with_own(data, own_board(catalogue, data), asked)
     question = Question(
         counts=tuple(dict.fromkeys(counts)), global_batch=global_batch, confidence=confidence,
-        samples_per_epoch=samples_per_epoch or (dataset_size if epochs is not None else None), epochs=epochs,
-        deadline_s=deadline_s, budget_cost=budget_cost, prices=price_table, sort=sort,
-        link_bytes_per_s=link_bytes_per_s,
+        samples_per_epoch=samples_per_epoch, epochs=epochs, deadline_s=deadline_s, budget_cost=budget_cost,
+        prices=price_table, sort=sort, link_bytes_per_s=link_bytes_per_s,
     )  # fmt: skip
-    _check_hours(question, known)
     found = rows(known, asked, question) if memory_for is None else ()
     own = not known.from_cpu and bool(asked) and all(target.own for target in asked)
     wanted = needs(known, memory_for, confidence, own=own) if memory_for is not None else ()
@@ -218,12 +221,12 @@ def _check(
         raise UsageError("a budget needs your prices: give --prices with the price of one hour of each GPU")
 
 
-def _check_hours(question: Question, known: Knowledge) -> None:
-    if not question.asks_hours and question.sort is None:
+def _check_hours(study: Study, asks_hours: bool, samples_per_epoch: int | None) -> None:
+    if not asks_hours:
         return
-    if known.rates is None:
-        raise UsageError(known.no_rates_because or NO_RATES)
-    if question.samples is None:
+    if study.job.device.kind == "cpu":
+        raise UsageError(NO_RATES)
+    if samples_per_epoch is None:
         raise UsageError(
             "a deadline, a budget or a sorting needs to know the training: give --samples-per-epoch and --epochs"
         )

@@ -16,7 +16,6 @@ from autotune.core.plan.peaks import PeakModel, PeakPoint, program_of
 from autotune.core.trial import Device, TrialSpec
 from autotune.core.workload import WorkloadInfo, WorkloadRef
 from autotune.errors import AutotuneError, UsageError
-from autotune.plan_study import NO_RATES
 from autotune.prepare import find_machine, resolve_workload
 from autotune.trial import TrialLauncher
 from autotune.trial.dry import DryResult, run_dry
@@ -78,9 +77,7 @@ def dry_knowledge(
     except ValueError:
         reasons = "; ".join((*notes, *remarks)) or f"a global batch of {global_batch} leaves too few sizes"
         raise UsageError(f"{ref.display} cannot be forecast: {reasons}") from None
-    known = Knowledge(
-        peaks=peaks, no_rates_because=NO_RATES, parts=result.parts, from_cpu=True, preferred=program_of(jitted[0])
-    )
+    known = Knowledge(peaks=peaks, parts=result.parts, from_cpu=True, preferred=program_of(jitted[0]))
     return known, f"{ref.display}, not run on a GPU", (NOTE, *notes, *remarks)
 
 

@@ -81,12 +81,12 @@ def study_knowledge(
     known = Knowledge(
         peaks=peaks,
         rates=rates,
-        no_rates_because=NO_RATES if from_cpu else None,
         parts=parts,
         from_cpu=from_cpu,
         preferred=preferred,
         loss_scale={r.candidate.precision: r.candidate.initial_loss_scale for r in study.records if r.completed},
         j_per_sample=_meter(study),
+        global_batch=study.job.global_batch,
     )
     where = study.job.hardware.device
     return known, f"{study.job.workload.entry_point}, measured on {where}", tuple(notes)

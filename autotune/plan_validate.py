@@ -18,7 +18,6 @@ from autotune.core.plan.peaks import PeakModel, Program
 from autotune.core.plan.rates import RateModel
 from autotune.core.plan.score import Check, Score, score, unseen_sizes
 from autotune.core.plan.study_points import peak_points
-from autotune.core.plan.values import Range
 from autotune.core.study import Study
 from autotune.core.trial import Device, MeasurePlan, PassKind, TrialSpec
 from autotune.core.workload import WorkloadRef
@@ -202,9 +201,7 @@ class _Runner:
             name=candidate.describe(),
             micro_batch=candidate.micro_batch,
             beyond=forecast.octaves_beyond > 0,
-            predicted=Range(
-                low=predicted.low + window, expected=predicted.expected + window, high=predicted.high + window
-            ),
+            predicted=predicted.plus(window),
             measured=None if peak is None else float(peak),
             reason=None if peak is not None else outcome.reason or str(outcome.state),
         )

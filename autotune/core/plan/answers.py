@@ -49,23 +49,29 @@ class Knowledge:
 
     Attributes:
         peaks: the memory forecast.
-        rates: the throughput forecast; None where it is refused.
-        no_rates_because: why, for people.
+        rates: the throughput forecast; None where the study says nothing about it.
         parts: the built model's bytes, where known.
         from_cpu: peaks were measured on a CPU.
         preferred: the program that decides where throughput is not known.
         loss_scale: initial loss scale by precision, so that the study's own candidates are recognised.
         j_per_sample: joules per sample from the device's meter; None where it has none.
+        global_batch: samples of the resident window that the peaks were measured with.
     """
 
     peaks: PeakModel
     rates: RateModel | None = None
-    no_rates_because: str | None = None
     parts: Parts | None = None
     from_cpu: bool = False
     preferred: Program | None = None
     loss_scale: Mapping[str | None, float | None] = field(default_factory=dict)
     j_per_sample: float | None = None
+    global_batch: int | None = None
+
+    def window_bytes(self, replica_batch: int) -> int:
+        """What a resident window of ``replica_batch`` samples takes more than the measured one; 0 where not known."""
+        if self.parts is None or self.global_batch is None:
+            return 0
+        return self.parts.sample_bytes * (replica_batch - self.global_batch)
 
 
 def rows(known: Knowledge, targets: Sequence[Target], question: Question) -> tuple[Row, ...]:
@@ -121,7 +127,8 @@ def _options(known: Knowledge, target: Target, count: int, question: Question) -
             found = known.peaks.predict(candidate) if candidate else None
             if candidate is None or found is None:
                 continue
-            peak = replace(found, bytes=found.bytes.widened(share))
+            moved = found.bytes.plus(known.window_bytes(question.global_batch // count))
+            peak = replace(found, bytes=moved.widened(share))
             chance = peak.bytes.chance_within(target.usable_bytes, USABLE_SD)
             yield _Option(candidate=candidate, program=program, peak=peak, chance=chance)
 
@@ -223,7 +230,7 @@ def _answer(known: Knowledge, target: Target, best: _Option, blank: Row, questio
     if not target.own or best.candidate.replicas > 1:
         row = replace(row, memory_basis="estimated")
     if known.rates is None:
-        return replace(row, why_not=known.no_rates_because if question.asks_hours else None)
+        return row
     forecast = known.rates.on(best.candidate, target.spec, question.link_bytes_per_s)
     if forecast is None:
         return replace(row, why_not="the size of the gradients, and so their exchange between GPUs, is not known")

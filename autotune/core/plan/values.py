@@ -24,6 +24,10 @@ class Range:
     expected: float
     high: float
 
+    def plus(self, offset: float) -> Range:
+        """The range of a value that is larger by ``offset``."""
+        return Range(low=self.low + offset, expected=self.expected + offset, high=self.high + offset)
+
     def times(self, factor: float) -> Range:
         """The range in another unit."""
         return Range(low=self.low * factor, expected=self.expected * factor, high=self.high * factor)
@@ -99,11 +103,6 @@ class Question:
         if self.samples_per_epoch is None:
             return None
         return self.samples_per_epoch * (1.0 if self.epochs is None else self.epochs)
-
-    @property
-    def asks_hours(self) -> bool:
-        """True where the answer needs a throughput."""
-        return self.samples is not None or self.deadline_s is not None or self.budget_cost is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
