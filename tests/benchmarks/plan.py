@@ -4,8 +4,7 @@
     python tests/benchmarks/plan.py --cases mlp        one workload (about 3 minutes)
     python tests/benchmarks/plan.py --ratios           the public tables alone (no runs)
 
-Peaks are deterministic, so a busy machine changes nothing but the time. ``--keep FILE`` remembers peaks between calls
-and is what ``tests/plan/data/measured_peaks.toml`` was written from (``--write-data``).
+Peaks are deterministic, so a busy machine changes nothing but the time. ``--keep FILE`` remembers them between calls.
 """
 
 from __future__ import annotations
@@ -186,31 +185,11 @@ def _summary(found: list[tuple[float, bool]]) -> str:
     )
 
 
-def write_data(peaks: Peaks) -> None:
-    """Writes the measured peaks as test data."""
-    lines = [
-        "# Peaks measured on this repository's machine (TensorFlow's BFC allocator on a CPU, settled), in bytes by",
-        "# micro-batch: written by `python tests/benchmarks/plan.py --write-data`.",
-    ]
-    for case in CASES:
-        for jit in (False, True):
-            wanted = candidates(case, jit)
-            keys = {size: f"{case[0]} {candidate.describe()}" for size, candidate in wanted.items()}
-            if all(key in peaks.known for key in keys.values()):
-                sizes = ", ".join(f"{size} = {peaks.known[keys[size]]}" for size in sorted(keys))
-                execution = (case[3] + " jit") if jit else case[2]
-                lines += ["", "[[curve]]", f'workload = "{case[0]}"', f'execution = "{execution}"']
-                lines += [f"global_batch = {case[1]}", f"static_bytes = {peaks.static(case[0])}"]
-                lines.append(f"peaks = {{ {sizes} }}")
-    (DATA / "measured_peaks.toml").write_text("\n".join(lines) + "\n")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--cases", default="mlp,digits,charlm", help="workloads, separated by commas")
     parser.add_argument("--ratios", action="store_true", help="only the public tables")
     parser.add_argument("--keep", type=Path, help="remember peaks in this file")
-    parser.add_argument("--write-data", action="store_true", help="write tests/plan/data/measured_peaks.toml")
     args = parser.parse_args()
     if not args.ratios:
         chosen = [case for case in CASES if case[0] in args.cases.split(",")]
@@ -218,8 +197,6 @@ def main() -> None:
             peaks = Peaks(launcher, Path(scratch) / "pass", args.keep)
             peaks_table(peaks, chosen)
             xla_table(peaks, chosen)
-            if args.write_data:
-                write_data(peaks)
     ratios_table()
 
 

@@ -66,12 +66,23 @@ class PeakCurve:
         points: (micro-batch, peak bytes), at least one.
         static_bytes: weights, optimizer state and accumulators, as far as known; 0 where they are not.
         rounding: half-width of what remains where the bounds meet, as a share of the peak.
+        borrowed: further points that were not measured but brought over from another program.
     """
 
-    def __init__(self, points: Iterable[tuple[int, float]], static_bytes: float = 0.0, rounding: float = FLOOR) -> None:
+    def __init__(
+        self,
+        points: Iterable[tuple[int, float]],
+        static_bytes: float = 0.0,
+        rounding: float = FLOOR,
+        borrowed: Iterable[tuple[int, float]] = (),
+    ) -> None:
         by_size: dict[int, list[float]] = defaultdict(list)
         for size, peak in points:
             by_size[size].append(peak)
+        self._measured = frozenset(by_size)
+        for size, peak in borrowed:
+            if size not in self._measured:
+                by_size[size].append(peak)
         self.sizes = sorted(by_size)
         self.peaks = [max(by_size[size]) for size in self.sizes]
         self._static = min(static_bytes, self.peaks[0])
@@ -86,6 +97,8 @@ class PeakCurve:
         """Forecasts the peak at ``micro_batch``."""
         if micro_batch in self.sizes:
             peak = self.peaks[self.sizes.index(micro_batch)]
+            if micro_batch not in self._measured:
+                return self._forecast(peak, peak, 0.0, 0.0, 0.0)
             return PeakForecast(bytes=Range(low=peak, expected=peak, high=peak), basis="measured")
         if micro_batch > self.sizes[-1]:
             return self._beyond(micro_batch)

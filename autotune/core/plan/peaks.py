@@ -104,7 +104,7 @@ class PeakModel:
         if program.execution != "single" and single in grouped:
             gradients = self._parts.gradient_bytes if self._parts else ACCUMULATORS_AT_MOST / 2 * own.peaks[0]
             shifted = [(size, peak + gradients) for size, peak in grouped[single]]
-            joined = PeakCurve([*grouped[program], *shifted], static, ONE_STEP)
+            joined = PeakCurve(grouped[program], static, ONE_STEP, shifted)
             if joined.has_slope:
                 return joined
         return self._borrowed(program, own, grouped, static)
@@ -120,8 +120,8 @@ class PeakModel:
         shape = min(sloped, key=lambda item: item[:2])[2]
         size, peak = own.sizes[-1], own.peaks[-1]
         scale = peak / shape.at(size).bytes.expected
-        scaled = [(s, scale * p) for s, p in zip(shape.sizes, shape.peaks, strict=True) if s != size]
-        return PeakCurve([*zip(own.sizes, own.peaks, strict=True), *scaled], static, OTHER_PROGRAM)
+        scaled = [(s, scale * p) for s, p in zip(shape.sizes, shape.peaks, strict=True)]
+        return PeakCurve(zip(own.sizes, own.peaks, strict=True), static, OTHER_PROGRAM, scaled)
 
     def _looped(self, program: Program) -> PeakCurve | None:
         """The curve of the same program with accumulation; loops of one call per update come first."""
