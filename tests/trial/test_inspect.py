@@ -75,7 +75,7 @@ def test_what_the_users_code_raises_is_shown_with_its_line(inspect, text, messag
 
 
 def test_a_file_that_does_not_end_loading(inspect):
-    with pytest.raises(UserCodeError, match="train.py: stopped after 1"):
+    with pytest.raises(UserCodeError, match=r"train\.py: stopped after 1"):
         inspect("while True: pass\n", timeout_s=1)
 
 

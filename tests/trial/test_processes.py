@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from autotune.core.codec import from_plain
 from autotune.core.outcome import State
 from autotune.core.trial import TrialRecord
-from autotune.core.codec import from_plain
 from autotune.trial import trial_in_flight
 
-from .conftest import CPU, FAKES, Runner
+from .conftest import FAKES, Runner
 
 TUNER = """
 import sys
@@ -136,7 +136,7 @@ def test_old_answers_are_not_taken_for_new_ones(tmp_path):
 
 def test_nothing_of_the_callers_is_changed(bare):
     def state():
-        return dict(os.environ), os.getcwd(), list(sys.path), sys.argv[:], signal.getsignal(signal.SIGINT)
+        return dict(os.environ), Path.cwd(), list(sys.path), sys.argv[:], signal.getsignal(signal.SIGINT)
 
     before = state()
     assert bare.run("healthy").state is State.COMPLETED

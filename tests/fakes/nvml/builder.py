@@ -30,7 +30,7 @@ class FakeMachine:
         """Lets time pass: running processes see the new readings at their next call."""
         fresh = self.text.with_suffix(".new")
         fresh.write_bytes(machine_text(recording, *more))
-        os.replace(fresh, self.text)  # noqa: PTH105 - atomic under a reader
+        os.replace(fresh, self.text)
 
 
 def compiler() -> str:
