@@ -68,6 +68,20 @@ def find_machine(device_text: str) -> Machine:
     )
 
 
+def parse_global_batch(value: int | str) -> tuple[int, tuple[str, ...]]:
+    """Returns the (smallest) global batch, and the axis that ``LOW..HIGH`` stands for.
+
+    Raises:
+        UsageError: neither a whole number nor such a range.
+    """
+    if isinstance(value, int):
+        return value, ()
+    low, dots, _ = value.partition("..")
+    if not low.strip().isdecimal() or int(low) < 1:
+        raise UsageError(f"the global batch is a whole number of at least 1, or LOW..HIGH, got {value!r}")
+    return int(low), ((f"global_batch={value}",) if dots else ())
+
+
 def parse_restrictions(precision: str | None, axes: Sequence[str]) -> tuple[Restriction, ...]:
     """Parses ``--precision`` and every ``--axis``.
 

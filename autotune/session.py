@@ -11,6 +11,7 @@ from typing import Self
 from autotune.confirm import confirm, in_full
 from autotune.core.candidate import Candidate
 from autotune.core.confirmation import winner
+from autotune.core.learning_rate import advice
 from autotune.core.loss_scale_choice import Calibration
 from autotune.core.pareto import pareto_front
 from autotune.core.select import select, verdict
@@ -145,11 +146,13 @@ class Session:
             self._folder,
             self._watcher.say,
         )
-        notes = (*self._notes, *confirmation.remarks)
+        notes: tuple[str, ...] = (*self._notes, *confirmation.remarks)
         if not confirmation.contenders:
             self.store.update(warnings=notes)
             raise AutotuneError("no candidate that completed could be confirmed by running it again: " + notes[-1])
         chosen, tie = winner(confirmation.contenders)
+        rate_advice = advice(self._job.global_batch, chosen.record.candidate.global_batch)
+        notes = (*notes, rate_advice) if rate_advice else notes
         self.store.update(
             chosen=chosen.record.number,
             confirmed=True,

@@ -16,6 +16,7 @@ from autotune.prepare import (
     check_folder,
     default_folder,
     find_machine,
+    parse_global_batch,
     parse_restrictions,
     resolve_workload,
     settle_job,
@@ -31,7 +32,7 @@ INSPECT_TIMEOUT_S = 120.0
 def tune(
     workload: str | Path,
     *,
-    global_batch: int,
+    global_batch: int | str,
     trials: int = 24,
     budget: float | str | None = None,
     trial_timeout: float | str = 600.0,
@@ -55,7 +56,8 @@ def tune(
 
     Args:
         workload: a built-in name, ``path/to/train.py`` or ``train.py:name``.
-        global_batch: samples per optimizer update, kept exactly.
+        global_batch: samples per optimizer update, kept exactly; ``256..2048`` lets it vary by factors of two, and
+            learning-rate advice relative to the smaller one comes with the result.
         trials: at most this many, those of a resumed study included.
         budget: seconds (or ``10m``) from now for the whole search; None for no limit.
         trial_timeout: seconds (or ``45s``) for one trial.
@@ -83,12 +85,13 @@ def tune(
     hears = watcher or Watcher()
     limit = _limit(memory_limit)
     budget_s, timeout_s, measure_s = _seconds(budget), _seconds(trial_timeout), _seconds(measure_time)
-    restrictions = parse_restrictions(precision, axes)
+    base_batch, varied = parse_global_batch(global_batch)
+    restrictions = parse_restrictions(precision, (*axes, *varied))
     ref = resolve_workload(workload)
     if out is not None:
         check_folder(Path(out), resume=resume)
     machine = find_machine(device)
-    folder = Path(out) if out is not None else default_folder(ref, global_batch, machine.device)
+    folder = Path(out) if out is not None else default_folder(ref, base_batch, machine.device)
     check_folder(folder, resume=resume)
     hears.say(machine.sentence)
     from autotune.loss_scale import calibrate
@@ -99,7 +102,7 @@ def tune(
     with TrialLauncher(folder, machine.device, stop_now=hears.stop_now, say=hears.say) as launcher:
         info = launcher.inspect(ref, timeout_s=INSPECT_TIMEOUT_S)
         job, space = settle_job(
-            ref, info, machine, global_batch=global_batch, limit=limit, restrictions=restrictions,
+            ref, info, machine, global_batch=base_batch, limit=limit, restrictions=restrictions,
             objective=objective, seed=seed, stored_limit_bytes=stored.memory_limit_bytes if stored else None,
         )  # fmt: skip
         if not hears.prepared(job, space):

@@ -121,7 +121,8 @@ def _plan(job: Job, space: SearchSpace, trials: int, measure_s: float) -> str:
     """What a dry run prints."""
     candidates = space.candidates()
     count = min(len(candidates), trials)
-    lines = [f"{len(candidates)} candidates with a global batch of exactly {job.global_batch}:"]
+    batches = job.axes.get("global_batch", (str(job.global_batch),))
+    lines = [f"{len(candidates)} candidates with a global batch of exactly {' or '.join(batches)}:"]
     lines += [f"  {c.describe()}" for c in candidates]
     lines += ["axes:", *(f"  {name}: {', '.join(values)}" for name, values in space.axes_text().items())]
     seconds = format_seconds(count * (_OVERHEAD_S + measure_s))

@@ -63,7 +63,9 @@ class PolicyState:
 
     def first_look(self, among: Sequence[Candidate]) -> Candidate:
         """A moderate size of the first program that is left: small enough to fit, few enough steps to be quick."""
-        looped = [c for c in among if c.accumulation_steps > 1 and _plain(c) == _plain(among[0])] or list(among)
+        same_batch = [c for c in among if c.global_batch == self.space.global_batch] or list(among)
+        plain = [c for c in same_batch if _plain(c) == _plain(same_batch[0])]
+        looped = [c for c in plain if c.accumulation_steps > 1] or same_batch
         share = self.space.global_batch / self.space.replicas
         target = min(share / FIRST_STEPS, max(FIRST_SIZE, share / 32))
         return min(looped, key=lambda c: (abs(c.micro_batch - target), c.micro_batch))
@@ -82,7 +84,8 @@ class PolicyState:
 
     def reference(self) -> Candidate | None:
         """The plain full batch that results are compared with, if it is in the space."""
-        full = [c for c in self.space.candidates() if c.accumulation_steps == 1 and not c.jit_compile]
+        base = [c for c in self.space.candidates() if c.global_batch == self.space.global_batch]
+        full = [c for c in base if c.accumulation_steps == 1 and not c.jit_compile]
         plain = [c for c in full if not c.recompute]
         return min(plain, key=lambda c: c.precision not in (None, "float32"), default=None)
 

@@ -33,10 +33,11 @@ class SearchSpace:
     """What may be searched. Hashable; :meth:`candidates` is computed once per space.
 
     Attributes:
-        global_batch: samples per update, over all replicas.
+        global_batch: samples per update, over all replicas; the smallest one, where the user lets it vary.
         replicas: devices that train in step.
         alignment: multiple that micro-batches prefer.
-        axes: (name, values) of each offered axis, in building order; ``micro_batch`` is always there.
+        axes: (name, values) of each offered axis, in building order; ``micro_batch`` is always there, ``global_batch``
+            where it varies.
     """
 
     global_batch: int
@@ -112,15 +113,20 @@ def build_space(
     Raises:
         ValueError: one sentence that names the value and the mend.
     """
-    _check_batch(global_batch, replicas, dataset_size)
     said = {r.axis: r for r in restrictions}
+    batches = tuple(sorted(said["global_batch"].values)) if "global_batch" in said else (global_batch,)
+    for batch in (global_batch, *batches):
+        _check_batch(batch, replicas, dataset_size)
     given: dict[str, Values] = dict(axes) | {name: r.values for name, r in said.items()}
     for name in given:
         axis_named(name)
-    sizes = _sizes(global_batch // replicas, alignment, given.pop("micro_batch", ()), said.get("micro_batch"))
-    ordered = [("micro_batch", sizes)]
+    given.pop("global_batch", None)
+    shares = [batch // replicas for batch in batches]
+    sizes = _sizes(shares, alignment, given.pop("micro_batch", ()), said.get("micro_batch"))
+    ordered: list[tuple[str, tuple[Any, ...]]] = [("global_batch", batches)] if len(batches) > 1 else []
+    ordered.append(("micro_batch", sizes))
     ordered += [(a.name, tuple(given[a.name])) for a in all_axes() if given.get(a.name)]
-    return SearchSpace(global_batch=global_batch, replicas=replicas, alignment=alignment, axes=tuple(ordered))
+    return SearchSpace(global_batch=batches[0], replicas=replicas, alignment=alignment, axes=tuple(ordered))
 
 
 def fix_axis(space: SearchSpace, axis: str, values: tuple[Any, ...]) -> SearchSpace:
@@ -144,8 +150,9 @@ def _check_batch(global_batch: int, replicas: int, dataset_size: int | None) -> 
         )
 
 
-def _sizes(replica_batch: int, alignment: int, values: Values, said: Restriction | None) -> tuple[int, ...]:
-    generated = balanced_sizes(replica_batch, alignment)
+def _sizes(shares: list[int], alignment: int, values: Values, said: Restriction | None) -> tuple[int, ...]:
+    generated = _generated(tuple(shares), alignment)
+    replica_batch = max(shares)
     text = f" ({said.text})" if said else ""
     if isinstance(values, range):
         kept = tuple(size for size in generated if size in values)
@@ -165,15 +172,30 @@ def _sizes(replica_batch: int, alignment: int, values: Values, said: Restriction
     return tuple(sorted(values, reverse=True)) or generated
 
 
+@lru_cache(maxsize=64)
+def _generated(shares: tuple[int, ...], alignment: int) -> tuple[int, ...]:
+    return tuple(sorted({size for share in shares for size in balanced_sizes(share, alignment)}, reverse=True))
+
+
+def _sizes_for(share: int, space: SearchSpace) -> list[int]:
+    """The micro-batches for one replica's share of one global batch: its own balanced ones, and those listed."""
+    values = space.values("micro_batch")
+    batches = space.values("global_batch") or (space.global_batch,)
+    of_any = _generated(tuple(batch // space.replicas for batch in batches), space.alignment)
+    own = _generated((share,), space.alignment)
+    return [size for size in values if size <= share and (size in own or size not in of_any or len(batches) == 1)]
+
+
 @lru_cache(maxsize=8)
 def _candidates(space: SearchSpace) -> tuple[Candidate, ...]:
     found: dict[Candidate, None] = {}
-    for size in space.values("micro_batch"):
-        steps = -(-(space.global_batch // space.replicas) // size)
-        seed = {"global_batch": space.global_batch, "micro_batch": size, "accumulation_steps": steps}
-        for chosen in _branches(seed, space):
-            fields: dict[str, Any] = {axis.name: chosen.get(axis.name) for axis in all_axes()}
-            found[Candidate(global_batch=space.global_batch, replicas=space.replicas, **fields)] = None
+    for batch in space.values("global_batch") or (space.global_batch,):
+        share = batch // space.replicas
+        for size in _sizes_for(share, space):
+            seed = {"global_batch": batch, "micro_batch": size, "accumulation_steps": -(-share // size)}
+            for chosen in _branches(seed, space):
+                fields: dict[str, Any] = {axis.name: chosen.get(axis.name) for axis in all_axes()}
+                found[Candidate(replicas=space.replicas, **fields)] = None
     return tuple(found)
 
 
@@ -181,7 +203,7 @@ def _branches(chosen: dict[str, Any], space: SearchSpace) -> list[dict[str, Any]
     branches = [chosen]
     for axis in all_axes():
         values = space.values(axis.name)
-        if values and axis.name != "micro_batch":
+        if values and axis.name not in ("global_batch", "micro_batch"):
             branches = [b | {axis.name: v} for b in branches for v in axis.narrow(values, b)]
     return branches
 

@@ -24,6 +24,8 @@ RECOMPUTE = 0.08
 EXECUTION = 0.12
 PROGRAM = 0.26  # of compilation and execution together: XLA on a convolution in a loop is no sum of two effects
 PROGRAM_IN_PRECISION = 0.10  # of the same within one precision
+GLOBAL_BATCH = 0.05  # the optimizer's own time, shared by more samples
+GLOBAL_BATCH_OCTAVES = 4.0
 LOSS_SCALE = 0.02  # skipped updates
 SIZE = 0.12  # departure from the curve, shared by all programs
 SIZE_IN_PROGRAM = 0.06  # departure of one program
@@ -160,6 +162,8 @@ def _covariance(a: Candidate, b: Candidate) -> float:
     same_kernels = same_program and a.precision == b.precision
     shared += PROGRAM**2 * same_program + PROGRAM_IN_PRECISION**2 * same_kernels
     shared += LOSS_SCALE**2 * (a.initial_loss_scale == b.initial_loss_scale)
+    batch_octaves = abs(math.log2(a.global_batch / b.global_batch))
+    shared += GLOBAL_BATCH**2 * math.exp(-batch_octaves / GLOBAL_BATCH_OCTAVES)
     octaves = abs(math.log2(a.micro_batch / b.micro_batch))
     shared += ROUGH**2 * math.exp(-octaves / ROUGH_OCTAVES)
     distance = math.sqrt(3) * octaves / SIZE_OCTAVES

@@ -95,7 +95,7 @@ def test_restrictions():
     [
         (lambda: parse_axis("precison=float32"), "no axis named 'precison'; did you mean 'precision'"),
         (lambda: parse_axis("precision=mixed_floaty16"), "did you mean 'mixed_float16'"),
-        (lambda: parse_axis("banana=1"), "known: micro_batch, precision, execution"),
+        (lambda: parse_axis("banana=1"), "known: global_batch, micro_batch, precision, execution"),
         (lambda: parse_axis("jit_compile=maybe"), "jit_compile is on or off, got 'maybe'"),
         (lambda: parse_axis("jit_compile"), "write an axis as jit_compile=VALUE"),
         (lambda: parse_axis("micro_batch=0"), "whole number of at least 1, got '0'"),

@@ -18,8 +18,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds this command's options."""
     parser.add_argument("workload", metavar="WORKLOAD", help="a built-in name, path/to/train.py, or train.py:name")
     parser.add_argument(
-        "--global-batch", required=True, type=_whole(1), metavar="B", help="samples per optimizer update, kept exactly"
-    )
+        "--global-batch", required=True, type=_batch, metavar="B",
+        help="samples per optimizer update, kept exactly; LOW..HIGH lets it vary by factors of two",
+    )  # fmt: skip
     search = parser.add_argument_group("the search")
     search.add_argument("--trials", type=_whole(1), default=24, metavar="N", help="at most N trials (24)")
     search.add_argument("--budget", type=_duration, metavar="TIME", help="stop after this long: 10m, 2h (none)")
@@ -75,6 +76,10 @@ def _whole(least: int) -> Callable[[str], int]:
         return value
 
     return parse
+
+
+def _batch(text: str) -> int | str:
+    return text if ".." in text else _whole(1)(text)
 
 
 def _parsed(parse: Callable[[str], Any]) -> Callable[[str], Any]:

@@ -1,0 +1,72 @@
+"""Measured landscapes: a Parquet file per workload and machine, read back as a landscape that can be replayed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+
+from autotune.core.candidate import Candidate
+from autotune.core.codec import from_plain
+from autotune.core.space import SearchSpace, build_space
+from tests.fakes.landscapes import Landscape
+
+_AXES = ("precision", "execution", "jit_compile", "recompute")
+
+
+def load_landscapes(folder: Path) -> list[Landscape]:
+    """Returns every measured landscape of a folder; none where it does not exist."""
+    return [load_landscape(path) for path in sorted(folder.glob("*.parquet"))]
+
+
+def load_landscape(path: Path) -> Landscape:
+    """Reads one landscape.
+
+    A candidate that did not complete without a limit is left out of the space: it has no true throughput.
+    """
+    file = pq.read_table(path)
+    meta: dict[str, Any] = json.loads(file.schema.metadata[b"autotune"])
+    frame = file.to_pandas()
+    done = frame[frame["state"] == "completed"]
+    rows = {_candidate(row, meta): row for row in done.to_dict("records")}
+    return Landscape(
+        name=f"{meta['workload']} on {meta['machine']}",
+        space=_space(meta, rows),
+        update_s=lambda c: meta["global_batch"] / rows[_near(c, rows)]["samples_per_s"],
+        peak=lambda c: rows[_near(c, rows)]["peak_bytes"],
+        first_call_s=lambda c: rows[_near(c, rows)]["first_call_s"],
+        limit=meta["limit_bytes"],
+    )
+
+
+def _space(meta: dict[str, Any], rows: dict[Candidate, Any]) -> SearchSpace:
+    axes = {name: tuple(values) for name, values in meta["axes"].items()}
+    space = build_space(meta["global_batch"], axes=axes)
+    sizes = {c.micro_batch for c in rows}
+    measured = tuple(size for size in space.values("micro_batch") if size in sizes)
+    return SearchSpace(
+        global_batch=space.global_batch,
+        axes=tuple((name, measured if name == "micro_batch" else values) for name, values in space.axes),
+    )
+
+
+def _candidate(row: dict[str, Any], meta: dict[str, Any]) -> Candidate:
+    plain = {name: (None if pd.isna(row[name]) else row[name]) for name in _AXES}
+    plain["jit_compile"] = None if plain["jit_compile"] is None else bool(plain["jit_compile"])
+    plain["recompute"] = None if plain["recompute"] is None else bool(plain["recompute"])
+    return from_plain(Candidate, plain | {"global_batch": meta["global_batch"], "micro_batch": int(row["micro_batch"])})
+
+
+def _near(candidate: Candidate, rows: dict[Candidate, Any]) -> Candidate:
+    """The measured candidate of the same program whose size is nearest: rivals ask for sizes between."""
+    if candidate in rows:
+        return candidate
+
+    def distance(other: Candidate) -> tuple[int, int]:
+        differing = sum(getattr(other, name) != getattr(candidate, name) for name in _AXES)
+        return differing, abs(other.micro_batch - candidate.micro_batch)
+
+    return min(rows, key=distance)

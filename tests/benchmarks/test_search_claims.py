@@ -1,0 +1,56 @@
+"""The claims of ``results/benchmarks/search.md``, on one seed; and measured landscapes survive their file."""
+
+from __future__ import annotations
+
+import pytest
+
+from autotune.core.candidate import Candidate
+from autotune.core.outcome import State
+from tests.benchmarks import rivals
+from tests.benchmarks.measured import load_landscape
+from tests.benchmarks.record import write
+from tests.benchmarks.search import ENOUGH, FEW, landscapes, score
+from tests.fakes.landscapes import MIB, drawn_gpu, measured_ratios
+from tests.sample_studies import failed
+
+SCENES = {f"{scene.name}, {what}, limit {scene.limit}": scene for what, scene in landscapes()}
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_within_12_trials_and_one_out_of_memory_it_finds_98_percent_of_the_best(name):
+    own = score(SCENES[name], rivals.ours, seed=0)
+    assert own.share >= ENOUGH
+    assert own.trials_to_enough <= FEW
+    assert own.out_of_memory <= 1
+
+
+@pytest.mark.parametrize(
+    "way",
+    [rivals.uniform, rivals.plain_tpe, rivals.doubling, rivals.shrinking, rivals.plateau],
+    ids=lambda w: w.__name__,
+)
+def test_the_rivals_search_in_earnest(way):
+    """None of them is a straw man that runs nothing: each finds something that fits, and knows no secret."""
+    rival = score(drawn_gpu(1), way, seed=0)
+    assert 0.3 < rival.share <= 1.0
+    assert 2 <= rival.trials <= rivals.MOST_TRIALS
+
+
+def test_a_measured_landscape_survives_its_file(tmp_path):
+    scene = measured_ratios("cnn", limit=None)
+    records = [scene.trial(i, c) for i, c in enumerate(scene.space.candidates())]
+    records[3] = failed(3, 64, State.CRASHED, "a bus error", execution="stepped", jit_compile=True)
+    meta = {
+        "workload": "digits", "machine": "a test", "global_batch": 256, "limit_bytes": 200 * MIB,
+        "axes": {name: list(values) for name, values in scene.space.axes if name != "micro_batch"},
+    }  # fmt: skip
+    write(tmp_path / "x.parquet", meta, records)
+    read = load_landscape(tmp_path / "x.parquet")
+    assert read.name == "digits on a test"
+    assert read.limit == 200 * MIB
+    for record in records[4:]:
+        assert read.rate(record.candidate) == pytest.approx(record.samples_per_s)
+        assert read.peak(record.candidate) == record.peak_bytes
+    between = Candidate(global_batch=256, micro_batch=101, execution="fused", jit_compile=False)
+    assert read.rate(between) > 0
+    assert score(read, rivals.ours, seed=0).share > 0.9
