@@ -73,6 +73,7 @@ def test_a_workload_is_planned_without_a_study(capfd):
     ("arguments", "sentence"),
     [
         (["mlp", "--dry", "--gpus", "T4"], "give it with --global-batch"),
+        (["mlp", "--dry", "--global-batch", "64", "--gpus", "T4", "--epochs", "2"], "that was not run on a GPU"),
         (["mlp", "--dry", "--global-batch", "64"], "name the GPUs to plan for with --gpus"),
         (["mpl", "--dry", "--global-batch", "64", "--gpus", "T4"], "did you mean 'mlp'?"),
         (["mlp", "--gpus", "T4"], "there is no study at mlp"),
