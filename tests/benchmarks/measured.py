@@ -14,6 +14,7 @@ from autotune.core.codec import from_plain
 from autotune.core.space import SearchSpace, build_space
 from tests.fakes.landscapes import Landscape
 
+_FAILED_UPDATE_S = 30.0
 _AXES = ("precision", "execution", "jit_compile", "recompute")
 
 
@@ -25,31 +26,33 @@ def load_landscapes(folder: Path) -> list[Landscape]:
 def load_landscape(path: Path) -> Landscape:
     """Reads one landscape.
 
-    A candidate that did not complete without a limit is left out of the space: it has no true throughput.
+    A candidate that did not complete although nothing limited it has no throughput: it is replayed as hopelessly slow.
+    Its peak, and all figures of a size that was not measured, are those of the nearest size of the same program.
     """
     file = pq.read_table(path)
     meta: dict[str, Any] = json.loads(file.schema.metadata[b"autotune"])
     frame = file.to_pandas()
     done = frame[frame["state"] == "completed"]
     rows = {_candidate(row, meta): row for row in done.to_dict("records")}
+    failed = {_candidate(row, meta) for row in frame[frame["state"] != "completed"].to_dict("records")}
     return Landscape(
         name=f"{meta['workload']} on {meta['machine']}",
-        space=_space(meta, rows),
-        update_s=lambda c: meta["global_batch"] / rows[_near(c, rows)]["samples_per_s"],
+        space=_space(meta, {*rows, *failed}),
+        update_s=lambda c: _FAILED_UPDATE_S if c in failed else c.global_batch / rows[_near(c, rows)]["samples_per_s"],
         peak=lambda c: rows[_near(c, rows)]["peak_bytes"],
         first_call_s=lambda c: rows[_near(c, rows)]["first_call_s"],
         limit=meta["limit_bytes"],
     )
 
 
-def _space(meta: dict[str, Any], rows: dict[Candidate, Any]) -> SearchSpace:
+def _space(meta: dict[str, Any], measured: set[Candidate]) -> SearchSpace:
     axes = {name: tuple(values) for name, values in meta["axes"].items()}
     space = build_space(meta["global_batch"], axes=axes)
-    sizes = {c.micro_batch for c in rows}
-    measured = tuple(size for size in space.values("micro_batch") if size in sizes)
+    sizes = {c.micro_batch for c in measured}
+    kept = tuple(size for size in space.values("micro_batch") if size in sizes)
     return SearchSpace(
         global_batch=space.global_batch,
-        axes=tuple((name, measured if name == "micro_batch" else values) for name, values in space.axes),
+        axes=tuple((name, kept if name == "micro_batch" else values) for name, values in space.axes),
     )
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from autotune.core.candidate import Candidate
-from autotune.core.outcome import State
+from autotune.core.outcome import Outcome, State
 from tests.benchmarks import rivals
 from tests.benchmarks.measured import load_landscape
 from tests.benchmarks.record import write
 from tests.benchmarks.search import ENOUGH, FEW, landscapes, score
 from tests.fakes.landscapes import MIB, drawn_gpu, measured_ratios
-from tests.sample_studies import failed
 
 SCENES = {f"{scene.name}, {what}, limit {scene.limit}": scene for what, scene in landscapes()}
 
@@ -27,7 +28,7 @@ def test_within_12_trials_and_one_out_of_memory_it_finds_98_percent_of_the_best(
 @pytest.mark.parametrize(
     "way",
     [rivals.uniform, rivals.plain_tpe, rivals.doubling, rivals.shrinking, rivals.plateau],
-    ids=lambda w: w.__name__,
+    ids=lambda way: way.__name__,
 )
 def test_the_rivals_search_in_earnest(way):
     """None of them is a straw man that runs nothing: each finds something that fits, and knows no secret."""
@@ -39,7 +40,7 @@ def test_the_rivals_search_in_earnest(way):
 def test_a_measured_landscape_survives_its_file(tmp_path):
     scene = measured_ratios("cnn", limit=None)
     records = [scene.trial(i, c) for i, c in enumerate(scene.space.candidates())]
-    records[3] = failed(3, 64, State.CRASHED, "a bus error", execution="stepped", jit_compile=True)
+    records[3] = replace(records[3], outcome=Outcome(state=State.CRASHED, reason="a bus error"))
     meta = {
         "workload": "digits", "machine": "a test", "global_batch": 256, "limit_bytes": 200 * MIB,
         "axes": {name: list(values) for name, values in scene.space.axes if name != "micro_batch"},
@@ -48,6 +49,7 @@ def test_a_measured_landscape_survives_its_file(tmp_path):
     read = load_landscape(tmp_path / "x.parquet")
     assert read.name == "digits on a test"
     assert read.limit == 200 * MIB
+    assert read.rate(records[3].candidate) < 0.1 * read.rate(scene.best())  # never to be preferred
     for record in records[4:]:
         assert read.rate(record.candidate) == pytest.approx(record.samples_per_s)
         assert read.peak(record.candidate) == record.peak_bytes
