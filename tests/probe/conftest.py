@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fakes.nvml.builder import FakeMachine, build_libraries, machine_text
 
 from autotune.probe.recorded import Recording, load_recording
+from tests.fakes.nvml.builder import FakeMachine, build_libraries, machine_text
 
 MachineFactory = Callable[..., FakeMachine]
 
