@@ -122,8 +122,8 @@ def plan(
 
         if asks_hours:
             raise UsageError(
-                "a workload that was not run on a GPU has no throughput, so hours, cost and energy cannot be given: run "
-                "'autotune tune' on a GPU and plan from that study, or ask about memory alone"
+                "a workload that was not run on a GPU has no throughput, so hours, cost and energy cannot be given: "
+                "run 'autotune tune' on a GPU and plan from that study, or ask about memory alone"
             )
         if not asked and memory_for is None:
             raise UsageError("name the GPUs to plan for with --gpus, such as --gpus T4,A100-80GB")
