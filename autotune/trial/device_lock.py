@@ -40,16 +40,24 @@ def device_lock(
         KeyboardInterrupt: ``stop_now`` answered True.
         AutotuneError: the lock's file cannot be opened.
     """
-    handle = _open(lock_path(device))
+    path = lock_path(device)
+    handle = _open(path)
     try:
+        # Whoever waits holds the place in front of the door, so that a study that runs one trial after another cannot
+        # take the device again before them.
+        front = _open(path.with_suffix(".next"))
         told = False
-        while not _locked(handle):
-            if stop_now():
-                raise KeyboardInterrupt
-            if not told:
-                say(f"waiting: another autotune process is measuring on {device.name}")
-                told = True
-            time.sleep(_POLL_S)
+        try:
+            for lock in (front, handle):
+                while not _locked(lock):
+                    if stop_now():
+                        raise KeyboardInterrupt
+                    if not told:
+                        say(f"waiting: another autotune process is measuring on {device.name}")
+                        told = True
+                    time.sleep(_POLL_S)
+        finally:
+            os.close(front)
         yield
     finally:
         os.close(handle)

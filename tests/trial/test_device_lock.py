@@ -73,6 +73,29 @@ def test_children_do_not_inherit_it():
     child.wait()
 
 
+GREEDY = """
+from autotune.core.trial import Device
+from autotune.trial.device_lock import device_lock
+gpu = Device(kind="gpu", cuda_index=0, uuid="GPU-test", name="a GPU", memory_usable_bytes=1)
+print("held", flush=True)
+while True:
+    with device_lock(gpu):
+        import time; time.sleep(0.05)
+"""
+
+
+def test_a_study_of_many_trials_lets_another_in():
+    greedy = subprocess.Popen([sys.executable, "-c", GREEDY], stdout=subprocess.PIPE, text=True)
+    assert greedy.stdout.readline() == "held\n"
+    asked = []
+    for _ in range(5):
+        with device_lock(GPU, stop_now=lambda: bool(asked.append(1)) or len(asked) > 300):
+            pass
+    assert greedy.poll() is None
+    greedy.kill()
+    greedy.communicate()
+
+
 def test_every_user_may_lock():
     with device_lock(GPU):
         assert lock_path(GPU).stat().st_mode & 0o777 == 0o666
