@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 FIRST_WINDOW = "first window"
+REORDERED = "reordered window"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +19,7 @@ class Span:
     """Bytes in use over one stretch of a pass.
 
     Attributes:
-        name: what ran; spans of one name are repeats of the same.
+        name: what ran; spans of one name are repeats of the same, but for :data:`REORDERED` ones.
         before: at its start.
         peak: highest during it.
         after: at its end.
@@ -33,11 +34,13 @@ class Span:
 def settled_peak(spans: Sequence[Span]) -> int | None:
     """Returns the bytes that a pass needs: the largest of its parts, each taken as the least of its repeats.
 
-    What the first window leaves behind (optimizer slots, accumulators) stays for all later ones: it is counted on top
-    of that window's own peak, at which it may not have been there yet.
+    A reordered window finds what all graphs before it have left (each keeps its constants for good), and counts as if
+    it had been the first.
     """
-    needs: dict[str, int] = {}
+    base = next((s.before for s in spans if s.name == FIRST_WINDOW), 0)
+    reordered = [s.peak - s.before + base for s in spans if s.name == REORDERED]
+    repeats: dict[str, list[int]] = {}
     for span in spans:
-        need = span.peak + (max(0, span.after - span.before) if span.name == FIRST_WINDOW else 0)
-        needs[span.name] = min(need, needs.get(span.name, need))
-    return max(needs.values(), default=None)
+        if span.name != REORDERED:
+            repeats.setdefault(span.name, []).append(span.peak)
+    return max([*reordered, *map(min, repeats.values())], default=None)

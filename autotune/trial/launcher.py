@@ -20,8 +20,9 @@ from autotune.trial import kernel
 from autotune.trial.device_lock import device_lock
 from autotune.trial.environment import pass_environment
 from autotune.trial.folder import TrialFolder, read_answer, read_progress, stderr_tail
+from autotune.trial.meters.nvml import NvmlMeter
 from autotune.trial.server import Ended, ForkServer
-from autotune.trial.verdict import combine, outcome_of_death
+from autotune.trial.verdict import combine, held_to_limit, outcome_of_death
 
 _BUILTIN_PRELOAD = ("tensorflow", "keras", "autotune.training")
 
@@ -50,6 +51,7 @@ class TrialLauncher:
         self._study_folder = study_folder
         self._device = device
         self._scratch = tempfile.TemporaryDirectory(prefix="autotune-")
+        self._nvml = NvmlMeter(device) if device.kind == "gpu" else None
         self._server: ForkServer | None = None
         self._server_key: tuple[tuple[str, ...], tuple[tuple[str, str], ...]] | None = None
         self._inspected: dict[str, InspectAnswer] = {}
@@ -73,6 +75,8 @@ class TrialLauncher:
         if self._server is not None:
             self._server.close()
             self._server = None
+        if self._nvml is not None:
+            self._nvml.close()
         self._scratch.cleanup()
 
     def inspect(self, ref: WorkloadRef, *, timeout_s: float) -> WorkloadInfo:
@@ -179,6 +183,8 @@ class TrialLauncher:
     def _pass(self, spec: TrialSpec, kind: PassKind, folder: Path, timeout_s: float) -> Outcome:
         files = PassFiles(str(folder.resolve()), kind)
         before = kernel.counters()
+        if self._nvml:
+            self._nvml.begin()
         ended = self._launch(spec.workload, kind, spec, files, timeout_s)
         kills = kernel.counters().oom_kills - before.oom_kills
         try:
@@ -190,7 +196,9 @@ class TrialLauncher:
         if ended.left:
             pids = ", ".join(map(str, ended.left))
             outcome = replace(outcome, warnings=(*outcome.warnings, f"these processes could not be killed: {pids}"))
-        return outcome
+        if self._nvml:
+            outcome = self._nvml.end(outcome, [] if ended.pid is None else [ended.pid])
+        return held_to_limit(outcome, spec.memory_limit_bytes)
 
     def _death(self, ended: Ended, files: PassFiles, timeout_s: float, kernel_oom_kills: int) -> Outcome:
         return outcome_of_death(
@@ -217,7 +225,7 @@ class TrialLauncher:
             sent_s=time.monotonic(),
             timeout_s=timeout_s,
         )
-        return server.run(request, request.sent_s + timeout_s)
+        return server.run(request, request.sent_s + timeout_s, look=self._nvml.look if self._nvml else lambda: None)
 
     def _warm_up(self, ref: WorkloadRef) -> ForkServer:
         """Returns a server that fits the user's file: with what inspecting it has shown, bare before that."""

@@ -33,11 +33,13 @@ class Ended:
     Attributes:
         status: exit code or negative signal number; None where the server itself died.
         timed_out: it was killed because its time was up.
+        pid: its process number.
         left: processes that could not be killed.
     """
 
     status: int | None
     timed_out: bool = False
+    pid: int | None = None
     left: tuple[int, ...] = ()
 
 
@@ -90,19 +92,25 @@ class ForkServer:
         """True while it can run another pass."""
         return self._process.poll() is None
 
-    def run(self, request: PassRequest, deadline: float) -> Ended:
+    def run(self, request: PassRequest, deadline: float, *, look: Callable[[], None] = lambda: None) -> Ended:
         """Has one pass run, and waits until its whole process tree is gone.
 
         Args:
             request: the pass.
             deadline: ``time.monotonic()`` at which it is killed.
+            look: called a few times a second meanwhile, for meters.
 
         Raises:
             KeyboardInterrupt: by the user; the pass has been killed.
         """
+
+        def stop_now() -> bool:
+            look()
+            return self._stop_now()
+
         try:
             self._send({"run": to_plain(request)})
-            answer = self._receive(deadline, self._stop_now)
+            answer = self._receive(deadline, stop_now)
             timed_out = answer is None and self.alive and time.monotonic() >= deadline
             if timed_out:
                 answer = self._kill_pass()
@@ -113,7 +121,7 @@ class ForkServer:
             self.kill()
             return Ended(status=None, timed_out=timed_out)
         ended = answer["ended"]
-        return Ended(status=ended["status"], timed_out=timed_out, left=tuple(ended["left"]))
+        return Ended(status=ended["status"], timed_out=timed_out, pid=ended["pid"], left=tuple(ended["left"]))
 
     def _kill_pass(self) -> dict[str, Any] | None:
         self._send({"kill": True})
@@ -146,9 +154,8 @@ class ForkServer:
         return f"exit code {self._process.poll()}"
 
     def _send(self, message: dict[str, Any]) -> None:
-        with contextlib.suppress(
-            BrokenPipeError, ConnectionResetError
-        ):  # its death is noticed where the answer is read
+        # Its death is noticed where the answer is read.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._socket.sendall(json.dumps(message).encode() + b"\n")
 
     def _receive(self, deadline: float, stop_now: Callable[[], bool] = lambda: False) -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ from autotune.core.failures import describe_death
 from autotune.core.outcome import Memory, Outcome, State
 from autotune.core.passes import DISK_EXIT, Progress
 from autotune.core.trial import PassKind
-from autotune.core.units import format_seconds
+from autotune.core.units import format_bytes, format_seconds
 from autotune.trial.server import Ended
 
 _WHILE = {
@@ -57,6 +57,15 @@ def outcome_of_death(
     memory, reason = describe_death(ended.status, stderr_tail=stderr_tail, kernel_oom_kills=kernel_oom_kills)
     state = State.OUT_OF_MEMORY if memory else State.CRASHED
     return Outcome(state=state, reason=reason + suffix, phases=phases)
+
+
+def held_to_limit(outcome: Outcome, limit_bytes: int | None) -> Outcome:
+    """Returns the outcome, out of memory where its peak is above the limit: a loop without TensorFlow is told none."""
+    peak = outcome.memory.peak_bytes if outcome.memory else None
+    if outcome.state is not State.COMPLETED or limit_bytes is None or peak is None or peak <= limit_bytes:
+        return outcome
+    reason = f"the peak of {format_bytes(peak)} is above the limit of {format_bytes(limit_bytes)}"
+    return replace(outcome, state=State.OUT_OF_MEMORY, reason=reason)
 
 
 def combine(passes: Sequence[tuple[PassKind, Outcome]]) -> Outcome:

@@ -21,7 +21,7 @@ from autotune.worker.failures import NotAsAskedError
 from autotune.worker.loops import Loop, Update, read
 from autotune.worker.timing import give_up_if_hopeless
 
-_CHEAP_S = 1.0
+_CHEAP_S = 2.0
 
 
 class WorkloadSubject:
@@ -65,15 +65,15 @@ class WorkloadSubject:
         return counted
 
     def exercise(self, windows: int, give_up_update_s: float | None, span: SpanOf) -> list[Update]:
-        """Runs full windows (one more than asked for), the tail window of an epoch, evaluates, saves a checkpoint."""
+        """Runs full windows, the tail window of an epoch, evaluates, and saves a checkpoint."""
         self._look_ahead(give_up_update_s)
         batch, size = self._candidate.global_batch, self._loop.dataset_size
-        full = self._loop.prepare_window(batch)
+        self._full = self._loop.prepare_window(batch)
         with span(FIRST_WINDOW):
-            results = [self._loop.update(full)]
-        for number in range(windows):
-            with span(f"window {number + 2}"):
-                results.append(self._loop.update(full))
+            results = [self._loop.update(self._full)]
+        for _ in range(windows - 1):
+            with span("window"):
+                results.append(self._loop.update(self._full))
         if size is not None and size % batch:
             tail = self._loop.prepare_window(size % batch)
             with span("tail window"):
@@ -83,16 +83,20 @@ class WorkloadSubject:
             self._loop.save(Path(folder) / "checkpoint")
         return [read(result) for result in results]
 
+    def window(self) -> None:
+        """Runs one more full window."""
+        self._loop.update(self._full)
+
     def _evaluate(self, span: SpanOf) -> None:
-        """Evaluates, and once more where that is cheap: the least of the repeats is what it needs."""
+        """Evaluates, again where that is cheap: the least of the repeats is what it needs."""
         if self._workload.evaluate is None:
             return
         started = time.perf_counter()
-        with span("evaluation"):
-            self._loop.evaluate()
-        if time.perf_counter() - started < _CHEAP_S:
+        for _ in range(3):
             with span("evaluation"):
                 self._loop.evaluate()
+            if time.perf_counter() - started > _CHEAP_S:
+                return
 
     def _look_ahead(self, give_up_update_s: float | None) -> None:
         """Judges an update by one of its micro-batches: some programs are tens of times slower than others."""

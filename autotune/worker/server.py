@@ -7,7 +7,8 @@ it safe to fork from. It outlives every pass and dies with the tuner.
     tuner -> server   {"run": <PassRequest>}     fork a child for it
                       {"kill": true}             end the running pass now
     server -> tuner   {"ready": {"pid": ..., "preloaded": [...]}}
-                      {"ended": {"status": ..., "left": [...]}}   exit code or negative signal; survivors of the kill
+                      {"ended": {"status": ..., "pid": ..., "left": [...]}}   exit code or negative signal;
+                                                                 survivors of the kill
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ def _run(request: PassRequest, channel: Channel, wake_up: int) -> None:
     left = kill_descendants(server)
     if status is None:
         raise SystemExit(0)
-    channel.send({"ended": {"status": status, "left": left}})
+    channel.send({"ended": {"status": status, "pid": pid, "left": left}})
 
 
 def _wait(pid: int, channel: Channel, wake_up: int) -> int | None:

@@ -17,9 +17,9 @@ SHORT = MeasurePlan(min_updates=4, max_measure_s=0.2)
 class Runner:
     """A launcher with numbered trials of short measurement, over one file."""
 
-    def __init__(self, folder, file):
+    def __init__(self, folder, file, device=CPU):
         self.folder = folder
-        self.launcher = TrialLauncher(folder, CPU)
+        self.launcher = TrialLauncher(folder, device)
         self.file = file
         self._numbers = itertools.count()
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
-from autotune.core.peaks import Span, settled_peak
+from autotune.core.peaks import REORDERED, Span, settled_peak
 from autotune.worker import runtime
 from autotune.worker.meters.holes import Holes
 
@@ -18,10 +18,9 @@ class TfAllocatorMeter:
     Args:
         device: TensorFlow's short name, ``CPU:0`` or ``GPU:0``.
         holes: fills the gaps of the allocator's region before every span; None leaves them as they are.
-        reorder: has TensorFlow prepare every graph anew before every span. Ops that may run in either order are put in
-            one by chance (of addresses) when a graph is prepared, and peaks of equal graphs were seen to differ by 23 %
-            for it: the largest of several is what can happen. Not for XLA, which would compile again, and has an
-            order of its own.
+        reorder: has TensorFlow prepare every graph anew before a :data:`REORDERED` span. Ops that may run in either
+            order are put in one by chance (of addresses) when a graph is prepared, and peaks of equal graphs were seen
+            to differ by 23 % for it: the largest of several is what can happen.
     """
 
     def __init__(self, device: str, holes: Holes | None = None, *, reorder: bool = False) -> None:
@@ -38,7 +37,7 @@ class TfAllocatorMeter:
     @contextlib.contextmanager
     def span(self, name: str) -> Iterator[None]:
         """Covers one stretch; see :class:`autotune.core.peaks.Span`."""
-        if self._reorder:
+        if self._reorder and name == REORDERED:
             runtime.prepare_graphs_anew(len(self._spans))
         filled = self._holes.fill(self._largest_need(), self._high_water()) if self._holes else 0
         tf.config.experimental.reset_memory_stats(self._device)

@@ -1,0 +1,1 @@
+"""Meters outside the trial's process: they survive its death, one file each."""
