@@ -39,12 +39,14 @@ class OwnSubject:
         """Runs updates."""
         with span(FIRST_WINDOW):
             results = [read(self._loop.update())]
+        took = []
         for number in range(windows - 1):
             started = time.perf_counter()
             # Names of their own: what goes into a user's window may differ, so none is a repeat of another.
             with span(f"window {number + 2}"):
                 results.append(read(self._loop.update()))
-            give_up_if_hopeless(time.perf_counter() - started, give_up_update_s)
+            took.append(time.perf_counter() - started)
+        give_up_if_hopeless(min(took, default=0.0), give_up_update_s)
         return results
 
     def window(self) -> None:
