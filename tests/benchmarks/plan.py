@@ -140,12 +140,18 @@ def xla_table(peaks: Peaks, cases: list[tuple]) -> None:
     for case in cases:
         wanted = candidates(case, True)
         said = peaks.compiled(case[0], list(wanted.values()))
+        least = min(peaks.measured(case[0], candidate) for candidate in wanted.values())
         for (size, candidate), compiled in zip(wanted.items(), said, strict=True):
             real = peaks.measured(case[0], candidate)
             if compiled is None:
                 print(f"| {case[0]} | {size} | not compiled | {format_bytes(real)} | - |")
                 continue
             error = compiled / real - 1
+            if error < -0.05 and real < 1.1 * least:  # a plateau that the workload's own evaluation sets, not an update
+                print(
+                    f"| {case[0]} | {size} | {format_bytes(compiled)} | {format_bytes(real)} | evaluation is larger |"
+                )
+                continue
             worst = max(worst, abs(error))
             print(f"| {case[0]} | {size} | {format_bytes(compiled)} | {format_bytes(real)} | {100 * error:+.2f} % |")
     print(f"\n- worst error of XLA's prediction: {100 * worst:.2f} %")
