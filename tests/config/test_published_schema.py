@@ -16,7 +16,7 @@ def generated() -> dict[str, str]:
     return module.generated()
 
 
-@pytest.mark.parametrize("name", ["columns.md", "tuned.schema.json"])
+@pytest.mark.parametrize("name", ["columns.md", "commands.md", "tuned.schema.json"])
 def test_document_is_current(name):
     assert (DOCS / name).read_text(encoding="utf-8") == generated()[name], "run: python docs/generate.py"
 

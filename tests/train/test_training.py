@@ -102,6 +102,7 @@ def test_a_run_can_be_made_longer(train):
     assert (long / "model.weights.h5").stat().st_size == (grown / "model.weights.h5").stat().st_size
     rows = [(folder / "metrics.csv").read_text().splitlines()[-1].split(",")[:5] for folder in (long, grown)]
     assert rows[0] == rows[1]
+    assert [event.epoch for event in train(use_ema, epochs=4, out="grown", resume=True)[0]] == [4]  # nothing to do
     with pytest.raises(UsageError, match="beyond 3 epochs already"):
         train(use_ema, epochs=3, out="grown", resume=True)
 
