@@ -36,7 +36,7 @@ from autotune.trial.stragglers import MARK, kill_marked
 
 _LOOK_UP_S = 0.2
 _GOODBYE_S = 5.0
-_TAIL_BYTES = 16_384
+_TAIL_BYTES = 4 << 20  # an allocator that fails dumps its state, a line per chunk, after saying so
 _HALF_MADE = {".lock", "checkpoints"}  # a run that was killed before it had written what it is
 
 
@@ -237,7 +237,9 @@ class _Process:
     def _death(self, status: int) -> str:
         log = self._folder / "train.log"
         log = log if log.is_file() else self._log
-        tail = log.read_bytes()[-_TAIL_BYTES:].decode(errors="replace")
+        with log.open("rb") as stream:
+            stream.seek(max(0, log.stat().st_size - _TAIL_BYTES))
+            tail = stream.read().decode(errors="replace")
         kills = kernel.counters().oom_kills - self._kills
         memory, reason = describe_death(status, stderr_tail=tail, kernel_oom_kills=kills)
         last = tail.strip().splitlines()[-1:] if status >= 0 else []
