@@ -11,7 +11,14 @@ from pathlib import Path
 import optuna
 from optuna.exceptions import ExperimentalWarning
 from optuna.storages import RDBStorage
-from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, ProgrammingError, SQLAlchemyError
+from sqlalchemy.exc import (
+    ArgumentError,
+    IntegrityError,
+    OperationalError,
+    NoSuchModuleError,
+    ProgrammingError,
+    SQLAlchemyError,
+)
 
 from autotune.errors import AutotuneError, UsageError
 from autotune.search.liveness import DEAD_AFTER_S, HEARTBEAT_S
@@ -83,9 +90,11 @@ def _create(url: str) -> RDBStorage:
                 return RDBStorage(
                     url, engine_kwargs=connect_args, heartbeat_interval=HEARTBEAT_S, grace_period=DEAD_AFTER_S
                 )
-        except (IntegrityError, ProgrammingError):
-            # Workers that start together on an empty server all create its tables; one of them comes first.
-            if attempt == _CREATE_ATTEMPTS - 1:
+        except (IntegrityError, OperationalError, ProgrammingError) as problem:
+            # Workers that start together on an empty storage all create its tables; one of them comes first. SQLite
+            # reports that as it reports a file that cannot be opened, so there the words decide.
+            late = not isinstance(problem, OperationalError) or "already exists" in str(problem)
+            if not late or attempt == _CREATE_ATTEMPTS - 1:
                 raise
             time.sleep(0.2 * (attempt + 1))
     raise AssertionError("unreachable")
