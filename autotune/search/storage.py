@@ -14,8 +14,8 @@ from optuna.storages import RDBStorage
 from sqlalchemy.exc import (
     ArgumentError,
     IntegrityError,
-    OperationalError,
     NoSuchModuleError,
+    OperationalError,
     ProgrammingError,
     SQLAlchemyError,
 )
