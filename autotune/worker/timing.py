@@ -115,9 +115,6 @@ def time_updates(stopwatch: Stopwatch, plan: MeasurePlan, phases: Phases) -> Tim
     usual = min(b.seconds for b in warm_up[1:])
     with phases("measure"):
         blocks, known = _measure(stopwatch, plan, block_size=_block_size(usual))
-    fastest = min(b.seconds / len(b.updates) for b in blocks)
-    if fastest < _NOTHING_S:
-        raise IdleLoopError(f"update() returned after {fastest * 1e6:.2g} microseconds; it does nothing")
     return Timing(blocks=tuple(blocks), updates=tuple(stopwatch.updates), steady=warm and known)
 
 
@@ -157,6 +154,7 @@ def _measure(stopwatch: Stopwatch, plan: MeasurePlan, *, block_size: int) -> tup
     while True:
         blocks.append(stopwatch.block(block_size))
         spent += blocks[-1].seconds
+        _check_that_it_works(blocks[-1].seconds / block_size)
         done = sum(len(b.updates) for b in blocks)
         if done < plan.min_updates or (len(blocks) < fewest and spent < plan.max_measure_s):
             continue
@@ -165,6 +163,11 @@ def _measure(stopwatch: Stopwatch, plan: MeasurePlan, *, block_size: int) -> tup
         known = interval.share <= plan.interval_share or beaten
         if (known and spent >= _MIN_MEASURE_S) or spent >= plan.max_measure_s:
             return blocks, known
+
+
+def _check_that_it_works(update_s: float) -> None:
+    if update_s < _NOTHING_S:
+        raise IdleLoopError(f"update() returned after {update_s * 1e6:.2g} microseconds; it does nothing")
 
 
 def _per_sample(blocks: Sequence[Block]) -> list[float]:
