@@ -52,7 +52,10 @@ def dry_knowledge(
     """
     ref = resolve_workload(workload)
     device = find_machine("cpu").device
-    with tempfile.TemporaryDirectory(prefix="autotune-") as scratch, TrialLauncher(Path(scratch), device) as launcher:
+    with (
+        tempfile.TemporaryDirectory(prefix="autotune-") as scratch,
+        TrialLauncher(Path(scratch), device, say=say) as launcher,
+    ):
         say(f"looking at {ref.display}")
         info = launcher.inspect(ref, timeout_s=INSPECT_TIMEOUT_S)
         _check(ref, info, global_batch)

@@ -82,16 +82,26 @@ def validate(study: Study, *, say: Callable[[str], None] = lambda sentence: None
     runner = _Runner(study, ref, device, parts, peaks, rates)
     planned = _planned(study, peaks)
     checks: list[Check] = []
-    with tempfile.TemporaryDirectory(prefix="autotune-") as scratch, TrialLauncher(Path(scratch), device) as launcher:
+
+    def is_over(limit_s: float = TIME_S) -> bool:
+        return time.monotonic() - started > limit_s
+
+    with (
+        tempfile.TemporaryDirectory(prefix="autotune-") as scratch,
+        TrialLauncher(Path(scratch), device, stop_now=is_over, say=say) as launcher,
+    ):
         for done, candidate in enumerate(planned):
-            if time.monotonic() - started > LAST_START_S:
-                left = len(planned) - done
-                remark = (
-                    f"{left} of {len(planned)} candidates were not run: they would have taken longer than 5 minutes"
-                )
-                break
-            say(f"running {candidate.describe()}, which the fit has not seen")
-            checks += runner.check(launcher, candidate, Path(scratch) / str(done), started + TIME_S - time.monotonic())
+            if not is_over(LAST_START_S):
+                say(f"running {candidate.describe()}, which the fit has not seen")
+                left_s = started + TIME_S - time.monotonic()
+                try:
+                    checks += runner.check(launcher, candidate, Path(scratch) / str(done), left_s)
+                    continue
+                except KeyboardInterrupt:
+                    if not is_over():  # by the user; else it was not done, or the device not free, in time
+                        raise
+            remark = f"{len(planned) - done} of {len(planned)} candidates were not run: 5 minutes were over"
+            break
     title = f"{study.name}: forecasts against runs that the fit has not seen"
     return Validation(title=title, checks=tuple(checks), notes=(remark,) if remark else ())
 
