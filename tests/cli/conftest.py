@@ -22,9 +22,11 @@ def mlp_study(tmp_path_factory):
     """One real study of a built-in workload, shared by all tests that only look at it."""
     folder = tmp_path_factory.mktemp("mlp")
     done = autotune(
-        "tune", "mlp", "--global-batch", 256, "--trials", 3, "--measure-time", "0.5s", "--memory-limit", "200MiB",
-        "--seed", 1, "--out", "study", cwd=folder,
-    )  # fmt: skip
+        *("tune", "mlp", "--global-batch", 256, "--trials", 3, "--measure-time", "0.5s", "--memory-limit", "200MiB"),
+        *("--axis", "execution=fused", "--axis", "jit_compile=off", "--axis", "micro_batch=64,128,256"),
+        *("--seed", 1, "--out", "study"),
+        cwd=folder,
+    )
     return folder / "study", done
 
 

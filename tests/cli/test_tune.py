@@ -81,6 +81,7 @@ def test_an_existing_study_is_refused_and_resumed_on_request(mlp_study):
     before = _finished(folder)
     other = autotune(
         "tune", "mlp", "--global-batch", 128, "--out", folder, "--resume", "--seed", 1, "--memory-limit", "200MiB",
+        "--axis", "execution=fused", "--axis", "jit_compile=off", "--axis", "micro_batch=64,128",
         cwd=folder.parent,
     )  # fmt: skip
     assert other.returncode == 2

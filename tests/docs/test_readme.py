@@ -37,7 +37,9 @@ def test_a_users_loop_is_tuned_without_tensorflow(folder):
     done = autotune(*command, "--trials", 3, "--measure-time", "0.5s", cwd=folder)
     assert done.returncode == 0, done.stderr
     trials = pd.read_csv(folder / "results" / "own_loop-1024-cpu" / "trials.csv")
-    assert (trials.peak_source == "host_vmhwm").all()
+    completed = trials[trials.state == "completed"]  # a hopelessly slow size may be given up
+    assert len(completed) >= 1
+    assert (completed.peak_source == "host_vmhwm").all()
     assert trials.precision.isna().all()
 
 
