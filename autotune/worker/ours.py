@@ -22,9 +22,10 @@ from autotune.worker.failures import NotAsAskedError
 from autotune.worker.loops import Loop, Update, read
 from autotune.worker.timing import give_up_if_hopeless
 
-_CHEAP_S = 2.0
+_CHEAP_S = 10.0
 
 _ESTIMATE_IS_HIGH = 2.0
+_FAR = 2.0
 _LOOKS = 3
 
 
@@ -96,7 +97,7 @@ class WorkloadSubject:
         if self._workload.evaluate is None:
             return
         started = time.perf_counter()
-        for _ in range(3):
+        for _ in range(2):
             with span("evaluation"):
                 self._loop.evaluate()
             if time.perf_counter() - started > _CHEAP_S:
@@ -120,6 +121,8 @@ class WorkloadSubject:
                 shortest = min(shortest, steps * (time.perf_counter() - started))
             if shortest <= limit_s:
                 return
+            if look and shortest > _FAR * limit_s:
+                break
         give_up_if_hopeless(shortest, limit_s)
 
     def effective(self) -> tuple[dict[str, str], list[str]]:
