@@ -115,9 +115,9 @@ def give_up_update_s(
     """Returns the seconds after which one update of ``candidate`` is hopeless; None while nothing is known.
 
     The low end of a memory/throughput front is slow and belongs to it, so ``pareto`` has more patience. One plain full
-    batch is always measured: every result is compared with it.
+    batch in float32 is always measured: every result is compared with it.
     """
-    if candidate.accumulation_steps == 1 and not candidate.jit_compile:
+    if candidate.accumulation_steps == 1 and not candidate.jit_compile and candidate.precision in (None, "float32"):
         return None
     rates = [r.samples_per_s for r in records if r.completed and r.samples_per_s]
     factor = PATIENCE if objective == "pareto" else HOPELESS

@@ -55,12 +55,12 @@ def dataset() -> tf.data.Dataset:
 
 
 def evaluate(model: keras.Model) -> dict[str, float]:
-    """Accuracy on the training digits, in slices of 128 so that it costs no more memory than training."""
+    """Accuracy on the training digits, in slices of 32: evaluation should not be what decides the peak."""
     images, labels = _digits()
     right = 0
-    for start in range(0, len(images), 128):
-        logits = model(images[start : start + 128], training=False)
-        right += int(np.sum(np.argmax(logits, axis=-1) == labels[start : start + 128]))
+    for start in range(0, len(images), 32):
+        logits = model(images[start : start + 32], training=False)
+        right += int(np.sum(np.argmax(logits, axis=-1) == labels[start : start + 32]))
     return {"accuracy": right / len(labels)}
 
 
