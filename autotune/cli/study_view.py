@@ -6,13 +6,10 @@ import argparse
 import json
 import os
 import shutil
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
 from typing import Any
 
+from autotune.cli.ctrl_c import counted_interrupts
 from autotune.core.space import SearchSpace
 from autotune.core.study import Job
 from autotune.core.trial import TrialRecord
@@ -26,12 +23,13 @@ from autotune.watcher import Watcher
 # What a trial on the CPU took beside its measuring: two processes that build, trace and compile (docs/trials.md).
 _OVERHEAD_S = 6.0
 
-_FIRST = b"\nautotune: ending after this trial; press Ctrl-C again to end now\n"
-
 
 def run_and_print(args: argparse.Namespace) -> int:
     """Runs the study that ``args`` ask for; returns the exit code."""
-    with _ctrl_c() as interrupts, Progress(budget_s=args.budget) as progress:
+    with (
+        counted_interrupts("ending after this trial; press Ctrl-C again to end now") as interrupts,
+        Progress(budget_s=args.budget) as progress,
+    ):
         view = _View(progress, args, interrupts)
         study = tune(
             args.workload,
@@ -87,30 +85,6 @@ class _View:
             if record.completed and _rate(record) > (_rate(self._best) if self._best else 0.0):
                 self._best = record
             self._progress.trial_finished(record, self._best)
-
-
-@contextmanager
-def _ctrl_c() -> Iterator[list[int]]:
-    """The first Ctrl-C (or SIGTERM) ends the study after the trial in flight, the second one now; both keep it.
-
-    The handler only counts: an exception raised from it could land in the middle of anything. The third one does raise,
-    for the case that nobody looks at the count.
-    """
-    received: list[int] = []
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        received.append(number)
-        if len(received) > 2:
-            raise KeyboardInterrupt
-        # os.write: a signal may arrive in the middle of a print.
-        os.write(2, b"\nautotune: ending now\n" if len(received) == 2 else _FIRST)
-
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield received
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _rate(record: TrialRecord) -> float:

@@ -5,21 +5,17 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import signal
 import sys
 import time
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
 
+from autotune.cli.ctrl_c import counted_interrupts
 from autotune.config import TunedConfig
 from autotune.core.training_run import Began, EpochEnded, Event, Progress
 from autotune.core.units import format_rate, format_seconds
 from autotune.train import TrainWatcher, train
 
 _LINE_EVERY_S = 60.0  # in a pipe, which cannot rewrite its last line
-_FIRST = b"\nautotune: saving a checkpoint after this update; press Ctrl-C again to end now\n"
 
 
 def run_and_print(args: argparse.Namespace) -> int:
@@ -30,7 +26,7 @@ def run_and_print(args: argparse.Namespace) -> int:
     view = _View(args.epochs)
     for warning in caught:
         view.say(f"warning: {warning.message}")
-    with _ctrl_c() as received:
+    with counted_interrupts("saving a checkpoint after this update; press Ctrl-C again to end now") as received:
         try:
             files = train(
                 args.workload,
@@ -130,23 +126,3 @@ class _View:
 
 def _number(value: float | int | None) -> str:
     return "not finite" if value is None else f"{value:.4g}"
-
-
-@contextmanager
-def _ctrl_c() -> Iterator[list[int]]:
-    """The first Ctrl-C (or SIGTERM) saves and ends, the second one ends at once; the handler only counts."""
-    received: list[int] = []
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        received.append(number)
-        if len(received) > 2:
-            raise KeyboardInterrupt("stopped at once")
-        # os.write: a signal may arrive in the middle of a print.
-        os.write(2, b"\nautotune: ending now\n" if len(received) == 2 else _FIRST)
-
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield received
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
