@@ -86,7 +86,7 @@ def verdict(chosen: TrialRecord, records: Iterable[TrialRecord], *, memory_limit
     """
     everything = tuple(records)
     what = chosen.candidate.describe()
-    reference = _full_batch(everything, chosen.candidate.global_batch)
+    reference = full_batch(everything, chosen.candidate.global_batch)
     if reference is not None and reference.number == chosen.number:
         others = sum(usable(r) for r in everything) - 1
         return f"{what}: one plain full batch was the best of {others + 1} measured candidates, {_figures(chosen)}"
@@ -121,13 +121,18 @@ def _why_no_reference(chosen: Candidate, records: tuple[TrialRecord, ...], limit
     return "one full batch was not run"
 
 
-def _full_batch(records: tuple[TrialRecord, ...], global_batch: int) -> TrialRecord | None:
-    """The completed full batch that is plainest: not jitted, not recomputed, float32, earliest.
+def full_batch(records: Iterable[TrialRecord], global_batch: int | None = None) -> TrialRecord | None:
+    """Returns the plainest completed trial without accumulation, the one that verdicts compare with, or None.
 
-    Of the same global batch where there is one, for a study that varies it.
+    Plainest: not jitted, not recomputed, float32, earliest; what someone has who does nothing about memory or speed.
+
+    Args:
+        records: any trials.
+        global_batch: preferred where a study varies it; None for no preference.
     """
     full = [r for r in records if usable(r) and r.candidate.accumulation_steps == 1]
-    return min(full, key=lambda r: (r.candidate.global_batch != global_batch, *_plainness(r)), default=None)
+    same = [r for r in full if global_batch in (None, r.candidate.global_batch)]
+    return min(same or full, key=_plainness, default=None)
 
 
 def _plainness(record: TrialRecord) -> tuple[bool, bool, bool, int]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from autotune.core.outcome import State
+from autotune.core.select import full_batch
 from autotune.core.study import Study
 from autotune.core.trial import TrialRecord
 from autotune.report.columns import Cell, Column
@@ -61,17 +62,8 @@ def fastest(records: Iterable[TrialRecord]) -> TrialRecord | None:
 
 
 def full_batch_record(study: Study) -> TrialRecord | None:
-    """Returns the plainest completed trial without accumulation, the one that the verdict compares with, or None.
-
-    Plainest: not jitted, not recomputed, float32, earliest; what someone has who does nothing about memory or speed.
-    """
-
-    def plainness(record: TrialRecord) -> tuple[bool, bool, bool, int]:
-        c = record.candidate
-        return bool(c.jit_compile), bool(c.recompute), c.precision not in (None, "float32"), record.number
-
-    full = [r for r in study.records if r.completed and r.samples_per_s and r.candidate.accumulation_steps == 1]
-    return min(full, key=plainness, default=None)
+    """Returns the trial that figures are compared with; see :func:`autotune.core.select.full_batch`."""
+    return full_batch(study.records)
 
 
 def accumulation_rows(study: Study) -> tuple[AccumulationRow, ...]:

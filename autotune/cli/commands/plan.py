@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from autotune.cli.arguments import parsed
 from autotune.core.units import parse_duration, parse_size
 from autotune.errors import UsageError
 
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--counts", type=_counts, default=(1,), metavar="N,N", help="numbers of GPUs: 1,2,4,8 (1)")
     where.add_argument(
         "--link",
-        type=_parsed(parse_size),
+        type=parsed(parse_size),
         metavar="SIZE",
         help="per second between GPUs, each way: 25GB (the board's)",
     )
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     training = parser.add_argument_group("the training")
     training.add_argument("--samples-per-epoch", type=_whole, metavar="N", help="samples of one epoch (the data set's)")
     training.add_argument("--epochs", type=float, metavar="N", help="how often to go through them")
-    training.add_argument("--deadline", type=_parsed(parse_duration), metavar="TIME", help="it must be done in: 24h")
+    training.add_argument("--deadline", type=parsed(parse_duration), metavar="TIME", help="it must be done in: 24h")
     training.add_argument("--budget-cost", type=float, metavar="X", help="most that it may cost, in your currency")
     training.add_argument("--prices", metavar="FILE", help='TOML of your prices for a GPU-hour: "A100-80GB" = 2.5')
     training.add_argument("--sort", choices=("time", "cost", "energy"), help="order of the rows (cost with --prices)")
@@ -165,15 +165,3 @@ def _probability(text: str) -> float:
     if not 0.5 <= value < 1:
         raise argparse.ArgumentTypeError(f"write a probability from 0.5 to below 1, such as 0.95 or 95%, got {text!r}")
     return value
-
-
-def _parsed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Lets a parser of ``core.units`` say its own sentence."""
-
-    def checked(text: str) -> Any:
-        try:
-            return parse(text)
-        except ValueError as problem:
-            raise argparse.ArgumentTypeError(str(problem)) from None
-
-    return checked

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable
-from typing import Any
 
+from autotune.cli.arguments import parsed
 from autotune.core.settings import PRECISIONS
 from autotune.core.units import parse_duration, parse_memory_limit
 
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--trial-timeout", type=_duration, default=600.0, metavar="TIME", help="stop a trial after this long (10m)"
     )
     search.add_argument(
-        "--memory-limit", type=_parsed(parse_memory_limit), metavar="SIZE",
+        "--memory-limit", type=parsed(parse_memory_limit), metavar="SIZE",
         help="hold every trial to this much device memory: 200MiB, 8GiB, or 90%% of what is usable (all of it)",
     )  # fmt: skip
     search.add_argument(
@@ -82,20 +82,8 @@ def _batch(text: str) -> int | str:
     return text if ".." in text else _whole(1)(text)
 
 
-def _parsed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Lets a parser of ``core.units`` say its own sentence."""
-
-    def checked(text: str) -> Any:
-        try:
-            return parse(text)
-        except ValueError as problem:
-            raise argparse.ArgumentTypeError(str(problem)) from None
-
-    return checked
-
-
 def _duration(text: str) -> float:
-    seconds = float(_parsed(parse_duration)(text))
+    seconds = float(parsed(parse_duration)(text))
     if not math.isfinite(seconds):
         raise argparse.ArgumentTypeError(f"write a duration like 45s, 10m or 2h, got {text!r}")
     return seconds
