@@ -19,6 +19,7 @@ from typing import Any, TextIO
 
 from autotune.core.candidate import Candidate
 from autotune.core.codec import from_plain, to_plain
+from autotune.core.failures import telling_line
 from autotune.core.plan.dry import Compiled, DryAnswer, DryRequest
 from autotune.core.plan.parts import Parts
 from autotune.worker.failures import locate
@@ -81,8 +82,8 @@ def _guarded(request: DryRequest, index: int | None, work: Callable[[UserCode], 
         text = "".join(traceback.format_exception(problem))
         print(text, file=sys.stderr, flush=True)
         if index is not None:  # the model could be built: it is this size that cannot be compiled
-            lines = str(problem).strip().splitlines() or [type(problem).__name__]
-            return DryAnswer(index=index, reason=lines[0][:300], traceback=text)
+            reason = telling_line(str(problem)) or type(problem).__name__
+            return DryAnswer(index=index, reason=reason, traceback=text)
         return DryAnswer(user_error=locate(problem, request.workload), traceback=text)
 
 

@@ -6,7 +6,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 
-from autotune.core.failures import is_out_of_memory
+from autotune.core.failures import is_out_of_memory, telling_line
 from autotune.core.outcome import Outcome, State
 from autotune.core.workload import WorkloadRef
 from autotune.worker.loops import OutOfDataError
@@ -67,10 +67,7 @@ def locate(problem: BaseException, ref: WorkloadRef) -> str:
 def _sentence(problem: BaseException) -> str:
     if isinstance(problem, SystemExit):
         return f"sys.exit({'' if problem.code is None else repr(problem.code)}) was called"
-    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
-    if lines and lines[0] == "in user code:":  # a function that TensorFlow rewrote: the real message comes last
-        return lines[-1][:300]
-    message = lines[0][:300] if lines else ""
+    message = telling_line(str(problem))
     return f"{type(problem).__name__}: {message}" if message else type(problem).__name__
 
 

@@ -17,13 +17,14 @@ FIRST_COLUMNS = [
     *("samples_per_s_high", "update_s", "peak_bytes", "peak_source", "nvml_peak_bytes", "host_peak_bytes"),
     *("updates_measured", "updates_skipped", "energy_j_per_sample", "pareto", "chosen", "wall_s"),
 ]
+TRIALS = (2, 3)  # how many of the three candidates are worth a trial depends on how fast the machine turns out to be
 
 
 def test_a_study_ends_with_the_table_the_choice_and_the_paths(mlp_study):
     folder, done = mlp_study
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines()[0].startswith("no GPU is used: trials run on the CPU")
-    assert "[3/3]" in done.stderr
+    assert "[1/3]" in done.stderr
     assert "chosen: micro-batch" in done.stdout
     for name in ("trials.csv", "trials.parquet", "pareto.csv", "tuned.toml", "report.html", "pareto.png"):
         assert (folder / name).stat().st_size > 0
@@ -40,7 +41,7 @@ def test_the_tables_have_the_promised_columns(mlp_study):
     folder, _ = mlp_study
     for frame in (pd.read_csv(folder / "trials.csv"), pd.read_parquet(folder / "trials.parquet")):
         assert list(frame.columns[: len(FIRST_COLUMNS)]) == FIRST_COLUMNS
-        assert len(frame) == 3
+        assert len(frame) in TRIALS
         assert (frame.state == "completed").all()
         assert frame.chosen.sum() == 1
         assert (frame.global_batch == 256).all()
@@ -69,7 +70,7 @@ def test_an_ordinary_optuna_study_is_left(mlp_study):
 
     folder, _ = mlp_study
     study = optuna.load_study(study_name="study", storage=f"sqlite:///{folder / 'study.db'}")
-    assert len(study.trials) == 3
+    assert len(study.trials) in TRIALS
     assert [d.name for d in study.directions] == ["MAXIMIZE", "MINIMIZE"]
 
 
@@ -177,13 +178,14 @@ def test_python_api_without_a_main_guard_leaves_the_caller_as_it_was(own_loop):
 
 def test_trials_leave_their_spec_outcome_and_logs(mlp_study):
     folder, _ = mlp_study
-    for number in range(3):
-        trial = folder / "trials" / str(number)
+    trials = sorted((folder / "trials").iterdir())
+    assert len(trials) in TRIALS
+    for trial in trials:
         assert json.loads((trial / "spec.json").read_text())["candidate"]["global_batch"] == 256
         assert (trial / "timing.stderr.txt").is_file()
         assert not list(trial.glob("*.part"))
     with sqlite3.connect(folder / "study.db") as database:
-        assert database.execute("select count(*) from trials").fetchone() == (3,)
+        assert database.execute("select count(*) from trials").fetchone() == (len(trials),)
 
 
 def _finished(folder):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from autotune.core.failures import describe_death, is_out_of_memory
+from autotune.core.failures import describe_death, is_out_of_memory, telling_line
 
 TF = "tensorflow.python.framework.errors_impl."
 
@@ -36,3 +36,41 @@ def test_a_library_that_aborts_says_why_in_its_last_lines():
     assert memory
     assert "CUDA_ERROR_OUT_OF_MEMORY" in reason
     assert describe_death(-11, stderr_tail=fatal, kernel_oom_kills=0)[0] is False
+
+
+GRAPH_ERROR = """Graph execution error:
+
+Detected at node digits/conv/convolution defined at (most recent call last):
+  File "model.py", line 12, in call
+
+  File "layers.py", line 854, in conv
+
+OOM when allocating tensor with shape[256,32,32,32] and type float by allocator bfc
+\t [[{{node digits/conv/convolution}}]]
+Hint: If you want to see a list of allocated tensors when OOM happens, add ...
+ [Op:__inference__update_1325]"""
+TWO_ROOTS = """Graph execution error:
+
+2 root error(s) found.
+  (0) RESOURCE_EXHAUSTED:  OOM when allocating tensor with shape[8]
+\t [[{{node a}}]]
+  (1) CANCELLED:  Function was cancelled before it was started
+0 successful operations. [Op:__inference__update_7]"""
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("one\ntwo", "one"),
+        ("", ""),
+        ("in user code:\n\n  File x\n\n    ValueError: bad", "ValueError: bad"),
+        (
+            GRAPH_ERROR,
+            "OOM when allocating tensor with shape[256,32,32,32] and type float by allocator bfc",
+        ),
+        (TWO_ROOTS, "(0) RESOURCE_EXHAUSTED:  OOM when allocating tensor with shape[8]"),
+        ("Graph execution error:", "Graph execution error:"),
+    ],
+)
+def test_the_line_that_says_what_went_wrong(text, line):
+    assert telling_line(text) == line
