@@ -130,6 +130,15 @@ class AccumulationLoop:
             self._last = self._execution.update(window)
         return self._last
 
+    def step(self) -> tuple[UpdateResult, int] | None:
+        """Runs one update of the present epoch; for those who write the loop over an epoch themselves.
+
+        Returns:
+            the outcome and the samples it had; None where the epoch ended instead: the next call begins another.
+        """
+        window = self._windows.take()
+        return (self.update(window), window.samples) if window.samples else None
+
     def _next_window(self) -> Window:
         if self._input_mode == "resident":
             if self._resident is None:
@@ -169,13 +178,14 @@ class AccumulationLoop:
             after_epoch: called with (epochs done in this call, that epoch's numbers), for checkpoints and reports.
 
         Returns:
-            For each epoch: ``loss`` (mean over its samples), ``samples``, ``updates_applied``, ``updates_skipped``, the
-            auxiliary metrics, and what ``evaluate`` gave.
+            For each epoch: ``loss`` and the auxiliary metrics (means over the samples of applied updates; NaN where
+            none was applied), ``samples``, ``updates_applied``, ``updates_skipped``, and what ``evaluate`` gave, each
+            name with ``val_`` before it.
         """
         history = []
         for epoch in range(epochs):
             history.append(self._epoch())
-            history[-1].update(self.evaluate() or {})
+            history[-1].update({f"val_{name}": value for name, value in (self.evaluate() or {}).items()})
             if after_epoch is not None:
                 after_epoch(epoch + 1, history[-1])
         if getattr(self.optimizer, "use_ema", False):
@@ -184,14 +194,17 @@ class AccumulationLoop:
 
     def _epoch(self) -> dict[str, float]:
         totals: dict[str, Any] = {}
+        counted: Any = 0.0
         samples = 0
         applied, skipped = self.updates_applied, self.updates_skipped
-        while (window := self._windows.take()).samples:
-            result = self.update(window)
-            samples += window.samples
+        while (done := self.step()) is not None:
+            result, size = done
+            samples += size
+            weight = tf.where(result.applied, float(size), 0.0)
+            counted += weight
             for name, value in {"loss": result.loss, **result.metrics}.items():
-                totals[name] = totals.get(name, 0.0) + value * window.samples
-        numbers = {name: float(total) / samples for name, total in totals.items()}
+                totals[name] = totals.get(name, 0.0) + tf.math.multiply_no_nan(value, weight)
+        numbers = {name: float(total / counted) for name, total in totals.items()}
         numbers["samples"] = samples
         numbers["updates_applied"] = self.updates_applied - applied
         numbers["updates_skipped"] = self.updates_skipped - skipped

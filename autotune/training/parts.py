@@ -67,6 +67,7 @@ class Anatomy:
         written: float ``tf.Variable`` that the forward pass assigns to (BatchNorm's statistics and their kin).
         losses_dtype: dtype of the losses.
         reached: every ``tf.Variable`` the trace has met (random state included).
+        convolves: the forward pass holds a convolution.
     """
 
     weights: Cut | None
@@ -77,6 +78,7 @@ class Anatomy:
     written: tuple[Any, ...]
     losses_dtype: Any
     reached: tuple[Any, ...]
+    convolves: bool
 
 
 def extra_losses(workload: Workload, model: Any) -> Any:
@@ -139,7 +141,13 @@ def examine(workload: Workload, model: Any, batch_spec: Any) -> Anatomy:
         written=tuple(_written_variables(graph, _float_state(model))),
         losses_dtype=output.losses.dtype,
         reached=tuple(reached.values()),
+        convolves=_convolves(graph.as_graph_def()),
     )
+
+
+def _convolves(graph: Any) -> bool:
+    nodes = (*graph.node, *(node for function in graph.library.function for node in function.node_def))
+    return any(node.op.startswith(("Conv2D", "Conv3D", "DepthwiseConv2d")) for node in nodes)
 
 
 def _labels(graph: Any) -> tuple[Cut, int] | None:

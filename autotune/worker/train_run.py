@@ -19,7 +19,7 @@ from autotune.core.training_run import Began, EpochEnded, Event, Progress, RunRe
 from autotune.core.tuned import Software
 from autotune.core.workload import Workload
 from autotune.errors import AutotuneError, UsageError
-from autotune.training import AccumulationLoop, UpdateResult
+from autotune.training import AccumulationLoop
 from autotune.worker.train_board import Board
 from autotune.worker.train_folder import RunFolder
 from autotune.worker.train_position import Position
@@ -30,19 +30,6 @@ WEIGHTS = "model.weights.h5"
 
 class StoppedError(Exception):
     """The user asked to stop; what was trained is saved, as far as the message says."""
-
-
-class EpochLoop(AccumulationLoop):
-    """A loop that tells where its epochs end."""
-
-    def step(self) -> tuple[UpdateResult, int] | None:
-        """Runs one update.
-
-        Returns:
-            the outcome and the samples it had; None where the epoch ended instead.
-        """
-        window = self._windows.take()
-        return (self.update(window), window.samples) if window.samples else None
 
 
 class Training:
@@ -65,7 +52,7 @@ class Training:
         self._request = request
         self._tell = tell
         self._stop_requested = stop_requested
-        self._loop = EpochLoop(replace(workload, dataset=_finite(workload.dataset)), request.run.settings())
+        self._loop = AccumulationLoop(replace(workload, dataset=_finite(workload.dataset)), request.run.settings())
         self._run = _completed(request.run, self._loop)
         self._at = Position()
 

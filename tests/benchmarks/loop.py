@@ -14,6 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.benchmarks import loop_ideas
 from tests.benchmarks.loop_cells import BATCH, OURS, environment_of
 from tests.benchmarks.loop_table import best_of_ours, load, markdown, store
 
@@ -52,6 +53,11 @@ def time_cell(rows, path, cell, variants, rounds):
         time_pair(rows, path, cell, "keras-fit", best, rounds)
 
 
+def ideas_cell(rows, path, cell, rounds):
+    for idea, changed in loop_ideas.pairs():
+        time_pair(rows, path, cell, idea, changed, rounds)
+
+
 def memory_cell(rows, path, cell, variants):
     workload, steps = cell
     for name, count in (("full", 1), *((variant, steps) for variant in variants if variant in OURS and steps > 1)):
@@ -84,6 +90,8 @@ def main():
         for steps in map(int, options.steps.split(",")):
             if "time" in options.what:
                 time_cell(rows, path, (workload, steps), variants, options.rounds)
+            if "ideas" in options.what and steps > 1:
+                ideas_cell(rows, path, (workload, steps), options.rounds)
             if "memory" in options.what:
                 memory_cell(rows, path, (workload, steps), variants)
     (options.out / "loop.md").write_text(markdown(rows))

@@ -27,13 +27,18 @@ def ours(name, batch, steps, variant):
     from autotune.core.settings import TrainSettings
     from autotune.training import AccumulationLoop
 
+    execution, _, idea = variant.removesuffix("-jit").partition("+")
     settings = TrainSettings(
         global_batch=batch,
-        micro_batch=-(-batch // steps),
-        execution=variant.removesuffix("-jit"),
+        micro_batch=(batch - 1) // (steps - 1) if idea == "uneven" else -(-batch // steps),
+        execution=execution,
         jit_compile=variant.endswith("-jit"),
     )
     loop = AccumulationLoop(workload_of(name), settings, input_mode="resident")
+    if idea and idea != "uneven":
+        from tests.benchmarks.loop_ideas import IDEAS
+
+        loop._execution = IDEAS[f"{execution}+{idea}"](loop._engine, settings, loop._windows.batch_spec)
     window = loop.prepare_window(batch)
     return lambda: loop.update(window).loss.numpy()
 
@@ -129,7 +134,7 @@ def gradient_accumulator(name, batch, steps):
 
 
 def build(name, batch, steps, variant):
-    if variant in OURS:
+    if variant.partition("+")[0].removesuffix("-jit") in ("fused", "stepped", "unrolled"):
         return ours(name, batch, steps, variant)
     if variant == "keras-fit":
         return keras_fit(name, batch, steps)

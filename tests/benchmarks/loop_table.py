@@ -76,7 +76,31 @@ def markdown(rows):
             "",
             f"Geometric mean of Keras fit / our best over N above 1: **{mean:.2f}** (lowest {min(gains):.2f}).",
         ]
-    return "\n".join([*lines, "", *memory_table(rows)]) + "\n"
+    return "\n".join([*lines, "", *memory_table(rows), "", *ideas_table(rows)]) + "\n"
+
+
+def ideas_table(rows):
+    found = [row for key, row in rows.items() if key[0] == "time" and "+" in key[3] and row["ratio"]]
+    if not found:
+        return []
+    cells = sorted({(row["workload"], int(row["steps"])) for row in found})
+    lines = [
+        "Ideas tried once (`tests/benchmarks/loop_ideas.py`): time relative to the execution that each changes, with",
+        "the quartiles of the rounds; below 1 the idea is faster.",
+        "",
+        "| idea | " + " | ".join(f"{workload}, {steps}" for workload, steps in cells) + " |",
+        "|---" * (len(cells) + 1) + "|",
+    ]
+    for idea in dict.fromkeys(row["variant"] for row in found):
+        shown = {
+            (row["workload"], int(row["steps"])): "{:.2f} ({:.2f} to {:.2f})".format(
+                *(float(row[name]) for name in ("ratio", "ratio_low", "ratio_high"))
+            )
+            for row in found
+            if row["variant"] == idea
+        }
+        lines.append(f"| {idea} | " + " | ".join(shown.get(cell, "-") for cell in cells) + " |")
+    return lines
 
 
 def memory_table(rows):

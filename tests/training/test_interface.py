@@ -101,7 +101,7 @@ def test_parts_that_exist_already():
     numbers = loop.fit(1)[0]
     reference.run(3)
     assert reference.distance(loop) < TOLERANCE["float32"]
-    assert numbers["size"] == model.count_params()
+    assert numbers["val_size"] == model.count_params()
 
 
 def test_float16_outputs_and_softmax_are_warned_about():

@@ -54,6 +54,18 @@ def test_skipped_update_leaves_everything(precision, execution, jit):
     assert all(np.isfinite(value).all() for value in everything(loop))
 
 
+def test_an_epoch_s_mean_leaves_skipped_updates_out():
+    source = workload(data=(BAD, Y), evaluate=lambda model: {"loss": 7.0})
+    loop = AccumulationLoop(source, settings(precision="mixed_float16"))
+    twin = AccumulationLoop(source, settings(precision="mixed_float16"))
+    numbers = loop.fit(1)[0]
+    results = [twin.update() for _ in range(3)]  # of 10, 10 (skipped) and 6 samples
+    assert (numbers["updates_applied"], numbers["updates_skipped"], numbers["samples"]) == (2, 1, 26)
+    kept = [(float(result.loss), int(result.samples)) for result in results if bool(result.applied)]
+    assert numbers["loss"] == pytest.approx(sum(loss * n for loss, n in kept) / sum(n for _, n in kept))
+    assert numbers["val_loss"] == 7.0
+
+
 @pytest.mark.parametrize("execution", ["fused", "stepped"])
 def test_growth_is_counted_in_updates(execution):
     scale = LossScaleSettings(growth_interval=3, maximum=64.0)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import tensorflow as tf
+
 from autotune.core.settings import TrainSettings
 from autotune.training.engine import Engine
+from autotune.training.executions.around import Around
 from autotune.training.executions.fused import Fused
 from autotune.training.executions.stepped import Stepped
 from autotune.training.executions.unrolled import Unrolled
@@ -15,8 +18,12 @@ _KINDS = {"fused": Fused, "stepped": Stepped, "unrolled": Unrolled}
 
 def build(engine: Engine, settings: TrainSettings, batch_spec: Any) -> Fused | Stepped | Unrolled:
     """The execution that the settings ask for; a single micro-batch needs no accumulation, so there all are one."""
-    kind = Fused if settings.accumulation_steps == 1 else _KINDS[settings.execution]
-    return kind(engine, settings, batch_spec)
+    if settings.accumulation_steps == 1:
+        return Fused(engine, settings, batch_spec)
+    on_cpu = not tf.config.list_logical_devices("GPU")
+    if settings.execution == "fused" and settings.jit_compile and on_cpu and engine.anatomy.convolves:
+        return Around(engine, settings, batch_spec)
+    return _KINDS[settings.execution](engine, settings, batch_spec)
 
 
 def padded_rows(settings: TrainSettings) -> int | None:

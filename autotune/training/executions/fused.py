@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from autotune.core.settings import TrainSettings
 from autotune.training.engine import Engine
-from autotune.training.gradients import add_to
+from autotune.training.gradients import add_to, densify
 from autotune.training.result import Sums, UpdateResult
 from autotune.training.slices import Slicer
 from autotune.training.windows import Window
@@ -35,8 +35,8 @@ def window_weight(engine: Engine, slicer: Slicer, batch: Any, samples: Any) -> A
 class Fused:
     """One call per update.
 
-    Accumulators are carried by the loop: nothing has to be zeroed, saved or protected between windows, and a single
-    micro-batch has none.
+    The first micro-batch stands before the loop and its gradients are where the others' are added: nothing has to be
+    zeroed, saved or protected between windows, and a single micro-batch has no accumulators.
 
     Args:
         engine: the model's update.
@@ -98,27 +98,26 @@ class Fused:
             window: real samples of the window over all replicas, int32 scalar.
             reference: the window's total weight where known beforehand, else None.
         """
-        engine, slicer = self._engine, self.slicer
         if self._single:
-            micro, rows, mask = slicer.whole(batch, samples)
-            return engine.micro_gradients(micro, rows, window, reference, mask)
-        absent: list[bool] = []
+            micro, rows, mask = self.slicer.whole(batch, samples)
+            return self._engine.micro_gradients(micro, rows, window, reference, mask)
+        first, sums = self._micro(batch, tf.constant(0), samples, window, reference)
+        present = [index for index, gradient in enumerate(first) if gradient is not None]
 
         def add(k: Any, accumulated: Any, sums: Any) -> tuple[Any, Any, Any]:
-            micro, rows, mask = slicer.micro(batch, k, samples)
-            gradients, more = engine.micro_gradients(micro, rows, window, reference, mask)
-            absent[:] = [gradient is None for gradient in gradients]
-            accumulated = [
-                total if gradient is None else add_to(total, gradient)
-                for total, gradient in zip(accumulated, gradients, strict=True)
-            ]
-            return k + 1, accumulated, sums.plus(more)
+            gradients, more = self._micro(batch, k, samples, window, reference)
+            totals = [add_to(total, gradients[i]) for total, i in zip(accumulated, present, strict=True)]
+            return k + 1, totals, sums.plus(more)
 
-        count = slicer.count(tf.maximum(samples, 1) if slicer.masked else samples)
-        _, accumulated, sums = tf.while_loop(
-            lambda k, *_: k < count,
-            add,
-            (tf.constant(0), engine.no_gradients(), engine.no_sums()),
-            parallel_iterations=1,
-        )
-        return [None if gone else total for total, gone in zip(accumulated, absent, strict=True)], sums
+        count = self.slicer.count(samples)
+        start = (tf.constant(1), [densify(first[index]) for index in present], sums)
+        _, accumulated, sums = tf.while_loop(lambda k, *_: k < count, add, start, parallel_iterations=1)
+        gradients: list[Any] = [None] * len(first)
+        for index, total in zip(present, accumulated, strict=True):
+            gradients[index] = total
+        return gradients, sums
+
+    def _micro(self, batch: Any, k: Any, samples: Any, window: Any, reference: Any) -> tuple[list[Any], Sums]:
+        """Gradients and sums of micro-batch ``k``."""
+        micro, rows, mask = self.slicer.micro(batch, k, samples)
+        return self._engine.micro_gradients(micro, rows, window, reference, mask)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -67,16 +68,23 @@ class Stepped:
 
     def update(self, window: Window) -> UpdateResult:
         """One update over a window."""
-        if self._unfinished:  # a window that an exception cut short must not leak into this one
+        return self._guarded(lambda: self._run_steps(window))
+
+    def _guarded(self, run: Callable[[], UpdateResult]) -> UpdateResult:
+        """Runs a window; one that an exception cut short must not leak into the next."""
+        if self._unfinished:
             self._clear()
         self._unfinished = True
+        result = run()
+        self._unfinished = False
+        return result
+
+    def _run_steps(self, window: Window) -> UpdateResult:
         before, reference = self._begin(window.batch, window.counted) if self._opens else ([], ())
         sums = self._no_sums
         for k in range(-(-window.samples // self._slicer.size)):
             sums = self._step(window.batch, self._numbers[k], window.counted, reference, sums)
-        result = self._end(sums, before, window.counted)
-        self._unfinished = False
-        return result
+        return self._end(sums, before, window.counted)
 
     def _open(self, batch: Any, window: Any) -> tuple[Any, Any]:
         weight = window_weight(self._engine, self._slicer, batch, window)
