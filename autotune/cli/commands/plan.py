@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autotune.cli.arguments import parsed
+from autotune.cli.output import add_format_options, chosen_format, print_bytes
 from autotune.core.units import parse_duration, parse_size
 from autotune.errors import UsageError
 
@@ -22,8 +23,6 @@ EXAMPLE = "autotune plan results/charlm-64-cpu --gpus T4,A100-80GB,RTX-4090,H100
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds this command's options."""
-    from autotune.report.formats import format_names
-
     parser.add_argument(
         "study", metavar="STUDY", help="a study's folder, its study.db, or a storage URL; with --dry also a workload"
     )
@@ -60,27 +59,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--validate", action="store_true", help="run candidates that the fit has not seen, and compare (5 minutes)"
     )
     output = parser.add_argument_group("output")
-    output.add_argument("--format", choices=format_names(), help="how to print it (table)")
-    output.add_argument("--json", action="store_true", help="the same as --format json")
+    add_format_options(output)
     output.add_argument("--chart", metavar="FILE", help="also draw it, as .png or .svg")
 
 
 def run(args: argparse.Namespace) -> int:
     """Prints the plan to stdout; what takes a while is said on stderr."""
-    from autotune.report.formats import load_format
-
-    if args.json and args.format not in (None, "json"):
-        raise UsageError(f"--json and --format {args.format} contradict each other; give one")
-    name = "json" if args.json else args.format or "table"
-    module = load_format(name)
-    if getattr(module, "BINARY", False) and sys.stdout.isatty():
-        raise UsageError(f"{name} is not text: send it to a file, as in '> plan.{name}'")
+    module = chosen_format(args, "plan")
     chart = Path(args.chart) if args.chart else None
     if chart is not None and chart.suffix not in (".png", ".svg"):
         raise UsageError(f"a chart is a .png or a .svg, got {chart}")
-    content = module.render(_validated(args) if args.validate else _planned(args, chart))
-    sys.stdout.flush()
-    sys.stdout.buffer.write(content)
+    print_bytes(module.render(_validated(args) if args.validate else _planned(args, chart)))
     return 0
 
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autotune.cli.output import add_format_options, chosen_format, print_bytes
 from autotune.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,22 +23,17 @@ _TABLES = ("trials", "pareto", "accumulation")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds this command's options."""
-    from autotune.report.formats import format_names
-
     parser.add_argument(
         "studies",
         nargs="+",
         metavar="STUDY",
         help="a study's folder, its study.db, or a storage URL; several are compared",
     )
-    parser.add_argument(
-        "--format", choices=format_names(), help="how to print it (table); html is the whole report page"
-    )
+    add_format_options(parser, note="; html is the whole report page")
     parser.add_argument(
         "--table", choices=_TABLES, help="only this table (trials, and for people accumulation as well)"
     )
     parser.add_argument("--phases", action="store_true", help="also show where each trial's time went")
-    parser.add_argument("--json", action="store_true", help="the same as --format json")
     parser.add_argument("--name", metavar="NAME", help="name of the study, where a storage holds several")
     parser.add_argument(
         "--out", metavar="FOLDER", help="also write the study's files and all charts (PNG, SVG) to this folder"
@@ -46,17 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints to stdout."""
-    from autotune.report.formats import load_format
-
-    if args.json and args.format not in (None, "json"):
-        raise UsageError(f"--json and --format {args.format} contradict each other; give one")
-    name = "json" if args.json else args.format or "table"
-    module = load_format(name)
-    if getattr(module, "BINARY", False) and sys.stdout.isatty():
-        raise UsageError(f"{name} is not text: send it to a file, as in '> trials.{name}'")
-    content = module.render(_sheet(args))
-    sys.stdout.flush()
-    sys.stdout.buffer.write(content)
+    module = chosen_format(args, "trials")
+    print_bytes(module.render(_sheet(args)))
     return 0
 
 
