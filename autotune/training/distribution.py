@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -38,13 +39,23 @@ def choose_strategy(settings: TrainSettings, given: Any) -> Any:
                 f"{settings.replicas} replicas were asked for, but TensorFlow sees {len(devices)} devices; use fewer, "
                 "or pass a strategy (tf.distribute.MultiWorkerMirroredStrategy for several machines)"
             )
-        given = tf.distribute.MirroredStrategy([device.name for device in devices[: settings.replicas]])
+        given = _mirrored(tuple(device.name for device in devices[: settings.replicas]))
     if given.num_replicas_in_sync != settings.replicas:
         raise UsageError(
             f"the strategy has {given.num_replicas_in_sync} replicas, the settings {settings.replicas}; set replicas "
             f"to {given.num_replicas_in_sync}"
         )
     return given
+
+
+@functools.cache
+def _mirrored(devices: tuple[str, ...]) -> Any:
+    """One strategy per process and set of devices.
+
+    Every MirroredStrategy numbers its collective operations from the same start, and TensorFlow takes two of the same
+    number for one: loops of different models would abort with a shape mismatch.
+    """
+    return tf.distribute.MirroredStrategy(list(devices))
 
 
 class Replicated:
@@ -115,12 +126,12 @@ class Replicated:
             share, samples = self._share(batch, window, context.replica_id_in_sync_group, static_rows)
             before = engine.snapshot()
             gradients, sums = accumulate(share, samples, window, known[0] if known else None)
-            gradients, sums = _reduce(context, gradients, sums)
+            gradients, sums, state = _reduce(context, gradients, sums, engine.snapshot())
             settled = engine.settle(gradients, sums)
             kept["variables"] = settled.variables
-            return settled.gradients, settled.squared, settled.finite, sums, before
+            return settled.gradients, settled.squared, settled.finite, sums, before, state
 
-        gradients, squared, finite, sums, before = strategy.run(gather, args=(batch, window, *known))
+        gradients, squared, finite, sums, before, state = strategy.run(gather, args=(batch, window, *known))
         first = tf.nest.map_structure(
             lambda value: strategy.experimental_local_results(value)[0], (squared, finite, sums)
         )
@@ -129,6 +140,7 @@ class Replicated:
         def apply() -> Any:
             with _no_second_reduction(engine.optimizer):
                 strategy.run(lambda g: engine.apply(Settled(kept["variables"], g, None, None)), args=(gradients,))
+            strategy.run(engine.put_back, args=(state,))
             return engine.applied.assign_add(1)
 
         def skip() -> Any:
@@ -159,18 +171,24 @@ class Replicated:
         return share, samples
 
 
-def _reduce(context: Any, gradients: Sequence[Any], sums: Sums) -> tuple[list[Any], Sums]:
-    """Adds up gradients and sums over all replicas, as one vector."""
+def _reduce(
+    context: Any, gradients: Sequence[Any], sums: Sums, state: Sequence[Any]
+) -> tuple[list[Any], Sums, list[Any]]:
+    """Adds gradients and sums up over all replicas, and averages what their forward passes wrote, as one vector."""
+    replicas = context.num_replicas_in_sync
     present = [index for index, gradient in enumerate(gradients) if gradient is not None]
     dense = [densify(gradients[index]) for index in present]
-    scalars = tf.nest.flatten(sums._replace(reference=sums.reference / context.num_replicas_in_sync))
-    vector = tf.concat([*(tf.reshape(gradient, [-1]) for gradient in dense), tf.stack(scalars)], 0)
-    sizes = [gradient.shape.num_elements() for gradient in dense]
+    scalars = tf.nest.flatten(sums._replace(reference=sums.reference / replicas))
+    tensors = [*dense, *(tf.cast(value, tf.float32) / replicas for value in state)]
+    vector = tf.concat([*(tf.reshape(tensor, [-1]) for tensor in tensors), tf.stack(scalars)], 0)
+    sizes = [tensor.shape.num_elements() for tensor in tensors]
     *parts, tail = tf.split(context.all_reduce(tf.distribute.ReduceOp.SUM, vector), [*sizes, len(scalars)])
+    whole = [tf.reshape(part, tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
     reduced: list[Any] = [None] * len(gradients)
-    for index, part, gradient in zip(present, parts, dense, strict=True):
-        reduced[index] = tf.reshape(part, gradient.shape)
-    return reduced, tf.nest.pack_sequence_as(sums, tf.unstack(tail))
+    for index, gradient in zip(present, whole, strict=False):
+        reduced[index] = gradient
+    averages = [tf.cast(mean, old.dtype) for mean, old in zip(whole[len(present) :], state, strict=True)]
+    return reduced, tf.nest.pack_sequence_as(sums, tf.unstack(tail)), averages
 
 
 @contextlib.contextmanager

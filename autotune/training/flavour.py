@@ -92,6 +92,11 @@ def raw(variable: Any) -> Any:
     return variable if value is None or callable(value) else value
 
 
+def components(variable: Any) -> Sequence[Any]:
+    """The variables that a ``tf.Variable`` consists of: one per replica where a strategy made it, else itself."""
+    return variable.values if isinstance(variable, tf.distribute.DistributedValues) else (variable,)
+
+
 def is_legacy(optimizer: Any) -> bool:
     """Whether an optimizer is legacy Keras's (its ``apply`` does not exist)."""
     return not hasattr(optimizer, "apply")

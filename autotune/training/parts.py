@@ -100,7 +100,7 @@ def _written_variables(graph: Any, candidates: list[Any]) -> list[Any]:
     for operation in graph.get_operations():
         if operation.type.startswith(_ASSIGN_OPS):
             outer = handles.get(id(operation.inputs[0]))
-            written.update(id(variable) for variable in candidates if outer is variable.handle)
+            written.update(id(v) for v in candidates if any(outer is part.handle for part in flavour.components(v)))
         elif operation.type in ("While", "StatelessWhile", "If", "StatefulPartitionedCall"):
             nested = nested or any(tensor.dtype == tf.resource for tensor in operation.inputs)
     return candidates if nested else [variable for variable in candidates if id(variable) in written]

@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from autotune.training import AccumulationLoop
+from autotune.training.flavour import components, raw
 from tests.training.toys import (
     WAYS,
     Reference,
@@ -86,6 +87,30 @@ def overflow(strategy):
     }
 
 
+def normalised():
+    return keras.Sequential([keras.Input((8,)), keras.layers.BatchNormalization(momentum=0.9), keras.layers.Dense(3)])
+
+
+def batch_norm(strategy, ways):
+    """Running mean of each way after one update of 2 x 6 samples, and whether a skipped update leaves it alone."""
+    bad = X[:21].copy()
+    bad[17] = np.inf
+    told, split = {}, {"global_batch": 12, "micro_batch": 3}
+    for execution, jit in ways:
+        source = workload(model=normalised, data=(bad, Y[:21]))
+        loop = AccumulationLoop(source, settings(execution, jit, replicas=2, **split), strategy=strategy)
+        loop.update()
+
+        def running(loop=loop):
+            return [np.asarray(part).tolist() for part in components(raw(loop.model.layers[0].moving_mean))]
+
+        first = running()
+        skipped = not bool(loop.update().applied)
+        told[f"{execution}-{jit}"] = {"means": first, "untouched": skipped and running() == first}
+        told[f"{execution}-{jit}"]["reductions"] = reductions(loop)
+    return told
+
+
 def restored(strategy):
     source = workload(optimizer=optimizer, data=(X[:21], Y[:21]))
     loop = AccumulationLoop(source, settings(replicas=2, micro_batch=2), strategy=strategy)
@@ -108,7 +133,12 @@ def main(mode):
         strategy, ways = tf.distribute.MultiWorkerMirroredStrategy(), [("fused", False), ("unrolled", True)]
     print(
         json.dumps(
-            {"equivalence": equivalence(strategy, ways), "overflow": overflow(strategy), "restored": restored(strategy)}
+            {
+                "equivalence": equivalence(strategy, ways),
+                "overflow": overflow(strategy),
+                "batch_norm": batch_norm(strategy, ways),
+                "restored": restored(strategy),
+            }
         )
     )
 

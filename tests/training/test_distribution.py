@@ -6,11 +6,12 @@ import socket
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from autotune.errors import UsageError
 from autotune.training import AccumulationLoop
-from tests.training.toys import TOLERANCE, settings, workload
+from tests.training.toys import TOLERANCE, X, settings, workload
 
 
 def start(mode, **variables):
@@ -65,6 +66,25 @@ def check_overflow(told):
     assert numbers["untouched"] and numbers["finite"]
     assert numbers["scale"] == 32.0
     assert numbers["counts"] == [2, 1, 2]
+
+
+def check_batch_norm(told, parts):
+    each = [np.zeros(8), np.zeros(8)]
+    for replica in (0, 1):
+        for start in (6 * replica, 6 * replica + 3):
+            each[replica] = 0.9 * each[replica] + 0.1 * X[start : start + 3].mean(0)
+    for way, numbers in told["batch_norm"].items():
+        assert len(numbers["means"]) == parts
+        for mean in numbers["means"]:
+            np.testing.assert_allclose(mean, sum(each) / 2, rtol=1e-5, atol=1e-7, err_msg=way)
+        assert numbers["untouched"], way
+
+
+def test_running_statistics_are_the_replicas_mean_everywhere(mirrored, workers):
+    check_batch_norm(mirrored, parts=2)
+    for told in workers:
+        check_batch_norm(told, parts=1)
+        assert {numbers["reductions"] for numbers in told["batch_norm"].values()} == {1}
 
 
 def test_two_devices_of_one_process(mirrored):
