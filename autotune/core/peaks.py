@@ -2,7 +2,7 @@
 
 An allocator's own peak wanders by several percent between equal runs: buffers are released a moment late, and a free
 chunk that is somewhat too large is handed out whole. Both only ever *add*, so that what a program needs is the least of
-its repeats. What is not a repeat (a window whose graph was prepared anew, and may run in another order) counts in full.
+its repeats. A window whose graph was prepared anew may run in another order: another part, with repeats of its own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ class Span:
     """Bytes in use over one stretch of a pass.
 
     Attributes:
-        name: what ran; spans of one name are repeats of the same, but for :data:`REORDERED` ones.
+        name: what ran; spans of one name are repeats of the same. Names of windows whose graph was prepared anew begin
+            with :data:`REORDERED`.
         before: at its start.
         peak: highest during it.
         after: at its end.
@@ -38,9 +39,8 @@ def settled_peak(spans: Sequence[Span]) -> int | None:
     it had been the first.
     """
     base = next((s.before for s in spans if s.name == FIRST_WINDOW), 0)
-    reordered = [s.peak - s.before + base for s in spans if s.name == REORDERED]
     repeats: dict[str, list[int]] = {}
     for span in spans:
-        if span.name != REORDERED:
-            repeats.setdefault(span.name, []).append(span.peak)
-    return max([*reordered, *map(min, repeats.values())], default=None)
+        left = span.before - base if span.name.startswith(REORDERED) else 0
+        repeats.setdefault(span.name, []).append(span.peak - left)
+    return max(map(min, repeats.values()), default=None)

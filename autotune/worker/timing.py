@@ -112,7 +112,7 @@ def time_updates(stopwatch: Stopwatch, plan: MeasurePlan, phases: Phases) -> Tim
         first = stopwatch.block(1)
     with phases("warm_up"):
         warm_up, warm = _warm_up(stopwatch, plan, first)
-    usual = min(b.seconds for b in warm_up[1:])
+    usual = min(b.seconds for b in _whole(warm_up[1:], stopwatch.global_batch))
     with phases("measure"):
         blocks, known = _measure(stopwatch, plan, block_size=_block_size(usual))
     return Timing(blocks=tuple(blocks), updates=tuple(stopwatch.updates), steady=warm and known)
@@ -128,7 +128,8 @@ def _warm_up(stopwatch: Stopwatch, plan: MeasurePlan, first: Block) -> tuple[lis
     while True:
         blocks.append(stopwatch.block(1))
         spent += blocks[-1].seconds
-        if is_warm([b.seconds_per_sample if b.samples else b.seconds for b in blocks]):
+        whole = _whole(blocks, stopwatch.global_batch)
+        if is_warm([b.seconds_per_sample if b.samples else b.seconds for b in whole]):
             return blocks, True
         later = [b.seconds for b in blocks[1:]]
         # One slow update may be the machine's fault: a program is judged by the best of three, or by a hopeless one.
@@ -156,9 +157,10 @@ def _measure(stopwatch: Stopwatch, plan: MeasurePlan, *, block_size: int) -> tup
         spent += blocks[-1].seconds
         _check_that_it_works(blocks[-1].seconds / block_size)
         done = sum(len(b.updates) for b in blocks)
-        if done < plan.min_updates or (len(blocks) < fewest and spent < plan.max_measure_s):
+        rates = _per_sample(blocks, stopwatch.global_batch)
+        if done < plan.min_updates or (len(rates) < fewest and spent < plan.max_measure_s):
             continue
-        interval = median_interval(_per_sample(blocks))
+        interval = median_interval(rates)
         beaten = plan.beaten_update_s is not None and interval.low * stopwatch.global_batch > plan.beaten_update_s
         known = interval.share <= plan.interval_share or beaten
         if (known and spent >= _MIN_MEASURE_S) or spent >= plan.max_measure_s:
@@ -170,15 +172,22 @@ def _check_that_it_works(update_s: float) -> None:
         raise IdleLoopError(f"update() returned after {update_s * 1e6:.2g} microseconds; it does nothing")
 
 
-def _per_sample(blocks: Sequence[Block]) -> list[float]:
-    return [b.seconds_per_sample for b in blocks if b.samples]
+def _per_sample(blocks: Sequence[Block], global_batch: int) -> list[float]:
+    return [b.seconds_per_sample for b in _whole(blocks, global_batch) if b.samples]
+
+
+def _whole(blocks: Sequence[Block], global_batch: int) -> Sequence[Block]:
+    """Blocks without the tail window of an epoch, where there are such: a few samples that may cost a full micro-batch
+    say nothing of the rate, and make the interval of a short measurement as wide as can be.
+    """
+    return [b for b in blocks if b.samples >= global_batch * len(b.updates)] or blocks
 
 
 def throughput(timing: Timing, *, global_batch: int) -> Throughput | None:
     """Summarizes measured blocks; None where no update was applied.
 
-    The median is taken of the time per sample *offered*, so that an update with a short tail window weighs right; the
-    share of samples that were applied then turns it into goodput.
+    The median is taken of the time per sample *offered*, over blocks of full windows where there are such; the share of
+    samples that were applied then turns it into goodput.
     """
     updates = [u for b in timing.blocks for u in b.updates]
     sizes = [(global_batch if u.samples is None else u.samples, u.applied) for u in updates]
@@ -186,7 +195,7 @@ def throughput(timing: Timing, *, global_batch: int) -> Throughput | None:
     applied = sum(size for size, was_applied in sizes if was_applied)
     if not applied:
         return None
-    interval = median_interval(_per_sample(timing.blocks))
+    interval = median_interval(_per_sample(timing.blocks, global_batch))
     good = applied / offered
     waits = [b.input_wait_s for b in timing.blocks if b.input_wait_s is not None]
     return Throughput(

@@ -63,6 +63,22 @@ def test_a_wide_interval_is_measured_to_the_end_and_said(tmp_path):
     assert rate.samples_per_s_low < rate.samples_per_s < rate.samples_per_s_high
 
 
+def test_a_short_tail_window_that_costs_a_whole_micro_batch_does_not_blur_the_rate(tmp_path):
+    # Seven full windows and a tail of five samples per epoch, as digits has it; under XLA the tail is padded.
+    seconds = itertools.cycle([1.0] * 7 + [0.25])
+    returns = itertools.cycle([{"samples": BATCH}] * 7 + [{"samples": 5}])
+    _, rate = measure(Scripted(seconds, returns), tmp_path, max_measure_s=10.0)
+    assert rate.samples_per_s == pytest.approx(100)
+    assert (rate.samples_per_s_low, rate.samples_per_s_high) == pytest.approx((100, 100))
+    assert rate.steady
+
+
+def test_where_every_block_has_a_tail_all_of_them_count(tmp_path):
+    returns = itertools.cycle([{"samples": 60}])
+    _, rate = measure(Scripted(itertools.repeat(1.0), returns), tmp_path, max_measure_s=5.0)
+    assert rate.samples_per_s == pytest.approx(60)
+
+
 def test_fewest_updates_are_run_however_slow(tmp_path):
     loop = Scripted(itertools.repeat(20.0))
     _, rate = measure(loop, tmp_path, min_updates=5, max_measure_s=1.0)

@@ -35,8 +35,9 @@ def window_weight(engine: Engine, slicer: Slicer, batch: Any, samples: Any) -> A
 class Fused:
     """One call per update.
 
-    The first micro-batch stands before the loop and its gradients are where the others' are added: nothing has to be
-    zeroed, saved or protected between windows, and a single micro-batch has no accumulators.
+    Accumulators are carried by the loop: nothing has to be saved or protected between windows, and a single micro-batch
+    has none. Under XLA the first micro-batch stands before the loop, and its gradients are what the others are added
+    to: a few percent faster than zeroing. Without XLA it gained nothing, and the peak came to hang on the order of ops.
 
     Args:
         engine: the model's update.
@@ -59,6 +60,7 @@ class Fused:
     ) -> None:
         jit = settings.jit_compile if jit_compile is None else jit_compile
         self._engine = engine
+        self._peels = jit
         self._single = settings.accumulation_steps == 1
         self.slicer = Slicer(settings.micro_batch, static=jit, masked=masked)
         rows = settings.accumulation_steps * settings.micro_batch if jit else None
@@ -101,21 +103,30 @@ class Fused:
         if self._single:
             micro, rows, mask = self.slicer.whole(batch, samples)
             return self._engine.micro_gradients(micro, rows, window, reference, mask)
-        first, sums = self._micro(batch, tf.constant(0), samples, window, reference)
-        present = [index for index, gradient in enumerate(first) if gradient is not None]
+        absent: list[bool] = []
 
         def add(k: Any, accumulated: Any, sums: Any) -> tuple[Any, Any, Any]:
             gradients, more = self._micro(batch, k, samples, window, reference)
-            totals = [add_to(total, gradients[i]) for total, i in zip(accumulated, present, strict=True)]
+            absent[:] = [gradient is None for gradient in gradients]
+            totals = [
+                total if gradient is None else add_to(total, gradient)
+                for total, gradient in zip(accumulated, gradients, strict=True)
+            ]
             return k + 1, totals, sums.plus(more)
 
-        count = self.slicer.count(samples)
-        start = (tf.constant(1), [densify(first[index]) for index in present], sums)
+        start = (tf.constant(0), self._engine.no_gradients(), self._engine.no_sums())
+        if self._peels:
+            start = self._first(batch, samples, window, reference)
+        count = self.slicer.count(tf.maximum(samples, 1) if self.slicer.masked else samples)
         _, accumulated, sums = tf.while_loop(lambda k, *_: k < count, add, start, parallel_iterations=1)
-        gradients: list[Any] = [None] * len(first)
-        for index, total in zip(present, accumulated, strict=True):
-            gradients[index] = total
-        return gradients, sums
+        return [None if gone else total for total, gone in zip(accumulated, absent, strict=True)], sums
+
+    def _first(self, batch: Any, samples: Any, window: Any, reference: Any) -> tuple[Any, Any, Any]:
+        """What the loop carries after the first micro-batch."""
+        gradients, sums = self._micro(batch, tf.constant(0), samples, window, reference)
+        zeros = self._engine.no_gradients()
+        start = [z if g is None else densify(g) for z, g in zip(zeros, gradients, strict=True)]
+        return tf.constant(1), start, sums
 
     def _micro(self, batch: Any, k: Any, samples: Any, window: Any, reference: Any) -> tuple[list[Any], Sums]:
         """Gradients and sums of micro-batch ``k``."""

@@ -17,5 +17,8 @@ class Meter(Protocol):
     def span(self, name: str) -> contextlib.AbstractContextManager[None]:
         """Covers one stretch of what is measured; stretches of one name are repeats of the same."""
 
+    def has_room(self) -> bool:
+        """Tells whether one more span would be measured as well as those before."""
+
     def peak_bytes(self) -> int | None:
         """Returns the peak so far in bytes; None where it cannot be read."""

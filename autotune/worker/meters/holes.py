@@ -27,6 +27,9 @@ class Holes:
     def __init__(self, region_bytes: int) -> None:
         self._region = region_bytes
         self._fillers: list[Any] = []
+        self._first_end: int | None = None
+        self._used_first = 0
+        self._drift = 0
 
     def fill(self, need: int, high_water: int) -> int:
         """Fills every gap below the first free chunk that holds ``need`` bytes.
@@ -40,16 +43,32 @@ class Holes:
         """
         if need < _SMALLEST or _SPREAD * (high_water + need) > self._region:
             return 0
+        try:
+            return self._fill(need)
+        except tf.errors.ResourceExhaustedError:  # an instrument must not be what runs out of memory
+            self.release()
+            self._region = 0
+            return 0
+
+    def _fill(self, need: int) -> int:
         before = _in_use()
         end = _address(_take(need))
+        if self._first_end is None:
+            self._first_end, self._used_first = end, before
+        self._drift = end - self._first_end
         size = need
         while size >= _SMALLEST:
             filler = _take(size)
-            if _address(filler) >= end:
-                size = int(size / _STEP)
-            else:
+            if _address(filler) < end:
                 self._fillers.append(filler)
+            else:
+                size = int(size / _STEP)
+            del filler  # one that is not kept may hold all that is left: a chunk is not cut for half of it
         return _in_use() - before
+
+    def room(self) -> int:
+        """Bytes that lie free in one piece: less, where long-lived buffers have come to lie ever further up."""
+        return self._region - self._used_first - self._drift
 
     def release(self) -> None:
         """Opens the gaps again."""

@@ -11,6 +11,8 @@ from autotune.core.peaks import REORDERED, Span, settled_peak
 from autotune.worker import runtime
 from autotune.worker.meters.holes import Holes
 
+_ROOM = 2.5  # times what a span takes: twice, and what the span before has moved up
+
 
 class TfAllocatorMeter:
     """Peak of the BFC allocator: the sum of the chunks in use, parameters and the user's data on the device included.
@@ -18,9 +20,9 @@ class TfAllocatorMeter:
     Args:
         device: TensorFlow's short name, ``CPU:0`` or ``GPU:0``.
         holes: fills the gaps of the allocator's region before every span; None leaves them as they are.
-        reorder: has TensorFlow prepare every graph anew before a :data:`REORDERED` span. Ops that may run in either
-            order are put in one by chance (of addresses) when a graph is prepared, and peaks of equal graphs were seen
-            to differ by 23 % for it: the largest of several is what can happen.
+        reorder: has TensorFlow prepare every graph anew before the first :data:`REORDERED` span of a name. Ops that may
+            run in either order are put in one by chance (of addresses) when a graph is prepared, and peaks of equal
+            graphs were seen to differ by 23 % for it: the largest of several is what can happen.
     """
 
     def __init__(self, device: str, holes: Holes | None = None, *, reorder: bool = False) -> None:
@@ -37,7 +39,7 @@ class TfAllocatorMeter:
     @contextlib.contextmanager
     def span(self, name: str) -> Iterator[None]:
         """Covers one stretch; see :class:`autotune.core.peaks.Span`."""
-        if self._reorder and name == REORDERED:
+        if self._reorder and name.startswith(REORDERED) and all(s.name != name for s in self._spans):
             runtime.prepare_graphs_anew(len(self._spans))
         filled = self._holes.fill(self._largest_need(), self._high_water()) if self._holes else 0
         tf.config.experimental.reset_memory_stats(self._device)
@@ -49,6 +51,10 @@ class TfAllocatorMeter:
             self._spans.append(Span(name=name, before=before - filled, peak=peak - filled, after=after - filled))
             if self._holes:
                 self._holes.release()
+
+    def has_room(self) -> bool:
+        """Tells whether another span can be trusted: a free chunk below twice a request is counted whole."""
+        return self._holes is None or self._holes.room() >= _ROOM * self._largest_need()
 
     def peak_bytes(self) -> int | None:
         """Returns the peak in bytes; None where this allocator keeps no count (``cuda_malloc_async``)."""
