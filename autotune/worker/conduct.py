@@ -21,8 +21,8 @@ from autotune.worker.timing import Stopwatch, throughput, time_updates
 
 # One executor thread and no graph optimizer: a memory pass runs slower than training does.
 _SETTLED_IS_SLOWER = 2.0
-_ORDERS = (4, 8)  # least and most, beside the one that ran before: one order in two to five is below the largest
-_ORDERS_S = 4.0
+_ORDERS = (3, 5)  # least and most, beside the one that ran before: one order in two to five is below the largest
+_ORDERS_S = 3.0
 
 
 SpanOf = Callable[[str], contextlib.AbstractContextManager[None]]

@@ -51,3 +51,13 @@ def test_commands_and_links_of_the_readme_exist():
     root = Path(__file__).parents[2]
     for target in re.findall(r"\]\(((?!http)[^)#]+)", README):
         assert (root / target).exists(), target
+
+
+def test_the_study_that_the_readme_shows_prints_as_shown(tmp_path):
+    shown = re.search(r"<!-- output: reference -->\n```\n(.*?)```", README, re.S)[1]
+    study = Path(__file__).parents[2] / "results" / "reference"
+    done = autotune("report", study, "--table", "trials", cwd=tmp_path, COLUMNS="80")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == shown.strip()
+    printed = autotune("report", study, "--format", "csv", cwd=tmp_path).stdout
+    assert printed == (study / "trials.csv").read_text()
