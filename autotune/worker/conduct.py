@@ -23,6 +23,7 @@ from autotune.worker.timing import Stopwatch, throughput, time_updates
 _SETTLED_IS_SLOWER = 2.0
 _ORDERS = (3, 5)  # least and most, beside the one that ran before: one order in two to five is below the largest
 _ORDERS_S = 3.0
+_REPEATS = 3  # of an order that seems to need more than all before
 
 
 SpanOf = Callable[[str], contextlib.AbstractContextManager[None]]
@@ -105,7 +106,7 @@ def _run_in_other_orders(subject: Subject, loop: Loop, meters: Sequence[Meter]) 
         if not all(meter.has_room() for meter in meters):
             return
         before = meters[0].peak_bytes()
-        for _ in range(2):
+        for _ in range(_REPEATS):
             with _span(meters, f"{REORDERED} {number}", loop):
                 subject.window()
             if meters[0].peak_bytes() == before:
