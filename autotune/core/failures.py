@@ -61,7 +61,8 @@ def is_out_of_memory(type_names: Sequence[str], message: str, *, limited: bool) 
     return "builtins.RuntimeError" in type_names and bool(_PLAIN_TORCH.search(message))
 
 
-_WRAPPERS = ("in user code:", "Graph execution error:")
+_REWRITTEN = "in user code:"
+_OPERATION_FAILED = "Graph execution error:"
 _AROUND = re.compile(
     r'File "|Detected at node|\[\[\{\{|Hint:|\[Op:|Original stack|\d+ root error|\(\d+\) \S+?: Graph execution'
 )
@@ -72,15 +73,13 @@ def telling_line(text: str) -> str:
 
     TensorFlow wraps the message of a failed operation: a headline, the node, its Python stack, the message, hints.
     """
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if not lines:
-        return ""
-    if lines[0].startswith(_WRAPPERS[0]):  # a function that TensorFlow rewrote: the real message comes last
-        return lines[-1][:300]
-    if lines[0].startswith(_WRAPPERS[1]):
-        said = [line for line in lines[1:] if not _AROUND.match(line)]
-        return (said or lines)[0][:300]
-    return lines[0][:300]
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or [""]
+    line = lines[0]
+    if line.startswith(_REWRITTEN):  # a function that TensorFlow rewrote: the real message comes last
+        line = lines[-1]
+    elif line.startswith(_OPERATION_FAILED):
+        line = next((said for said in lines[1:] if not _AROUND.match(said)), line)
+    return line[:300]
 
 
 def describe_death(status: int, *, stderr_tail: str, kernel_oom_kills: int) -> tuple[bool, str]:

@@ -67,8 +67,10 @@ def locate(problem: BaseException, ref: WorkloadRef) -> str:
 def _sentence(problem: BaseException) -> str:
     if isinstance(problem, SystemExit):
         return f"sys.exit({'' if problem.code is None else repr(problem.code)}) was called"
-    message = telling_line(str(problem))
-    return f"{type(problem).__name__}: {message}" if message else type(problem).__name__
+    name, message = type(problem).__name__, telling_line(str(problem))
+    if message.startswith(f"{name}:"):  # TensorFlow's rewritten functions put the name into the text
+        return message
+    return f"{name}: {message}" if message else name
 
 
 def _is_the_machines(problem: BaseException) -> bool:
