@@ -118,6 +118,17 @@ def pad_rows(batch: Any, rows: int) -> Any:
     return tf.nest.map_structure(lambda tensor: tf.ensure_shape(tensor, [None, *tensor.shape[1:]]), filled)
 
 
+def untuned(dataset: Any) -> Any:
+    """A data set whose iterators end at once.
+
+    TensorFlow 2.21 may not wake the thread that tunes a pipeline when its iterator is destroyed; it then waits for that
+    thread's next turn, up to a minute, and holds Python's lock meanwhile (``docs/training-loop.md``).
+    """
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return dataset.with_options(options)
+
+
 class Windows:
     """The stream of windows: epochs without end, each closed by an empty window that marks where it ended.
 
@@ -241,14 +252,14 @@ class Windows:
         Returns:
             (window, a sentence saying which sample shape was used or None where all are alike).
         """
-        source, note = self._dataset, None
+        source, note = untuned(self._dataset), None
         if longest is not None:
             sample = longest()
             tf.nest.assert_same_structure(sample, self.spec)
             note = f"sized with workload.longest(): {_shapes(sample)}"
             source = tf.data.Dataset.from_tensors(self._as_sample(sample))
         elif self.ragged:
-            sample = max(self._dataset.take(limit), key=_elements, default=None)
+            sample = max(source.take(limit), key=_elements, default=None)
             if sample is not None:
                 note = f"sized with the longest of the first {limit} samples: {_shapes(sample)}"
                 source = tf.data.Dataset.from_tensors(self._as_sample(sample))

@@ -41,20 +41,23 @@ class Subject(Protocol):
     def build(self, kind: PassKind) -> Loop:
         """Builds the loop as the candidate asks."""
 
-    def exercise(self, windows: int, give_up_update_s: float | None, span: SpanOf) -> list[Update]:
+    def exercise(
+        self, windows: int, give_up_update_s: float | None, span: SpanOf, peak: Callable[[], int | None]
+    ) -> list[Update]:
         """Runs what peaks: full windows, the tail window, evaluation and a checkpoint, as far as the loop has them.
 
         Args:
             windows: full windows.
             give_up_update_s: an update that takes longer is not worth its memory figure; None never gives up.
             span: covers each part by name, for the meters.
+            peak: bytes that the parts so far have needed; None where nothing says.
 
         Raises:
             HopelessError: an update takes longer than ``give_up_update_s``.
         """
 
-    def window(self) -> None:
-        """Runs one more full window, after :meth:`exercise`."""
+    def again(self) -> Callable[[], object]:
+        """Prepares one more window, after :meth:`exercise`, that needs as much as a full one; the result runs it."""
 
     def effective(self) -> tuple[dict[str, str], list[str]]:
         """Reads back what took effect, with warnings; raises ``NotAsAskedError`` where it is not what was asked."""
@@ -79,7 +82,10 @@ def conduct(subject: Subject, kind: PassKind, spec: TrialSpec, phases: Phases) -
     if kind != "timing":
         with phases("exercise"):
             updates = updates + subject.exercise(
-                spec.plan.memory_windows, _patience_s(spec.plan), lambda name: _span(meters, name, loop)
+                spec.plan.memory_windows,
+                _patience_s(spec.plan),
+                lambda name: _span(meters, name, loop),
+                meters[0].peak_bytes,
             )
             if kind == "memory" and _graphs_are_reordered(spec):
                 _run_in_other_orders(subject, loop, meters)
@@ -99,6 +105,7 @@ def conduct(subject: Subject, kind: PassKind, spec: TrialSpec, phases: Phases) -
 
 
 def _run_in_other_orders(subject: Subject, loop: Loop, meters: Sequence[Meter]) -> None:
+    run_window = subject.again()
     started = time.perf_counter()
     for number in range(_ORDERS[1]):
         if number >= _ORDERS[0] and time.perf_counter() - started > _ORDERS_S:
@@ -108,7 +115,7 @@ def _run_in_other_orders(subject: Subject, loop: Loop, meters: Sequence[Meter]) 
         before = meters[0].peak_bytes()
         for _ in range(_REPEATS):
             with _span(meters, f"{REORDERED} {number}", loop):
-                subject.window()
+                run_window()
             if meters[0].peak_bytes() == before:
                 break  # only what seems to need more is worth a repeat
 

@@ -22,8 +22,7 @@ from autotune.worker.failures import NotAsAskedError
 from autotune.worker.loops import Loop, Update, read
 from autotune.worker.timing import give_up_if_hopeless
 
-_CHEAP_S = 10.0
-
+_ENOUGH_STEPS = 2  # the first micro-batch, and one that is added to it
 _ESTIMATE_IS_HIGH = 2.0
 _FAR = 2.0
 _LOOKS = 3
@@ -69,7 +68,9 @@ class WorkloadSubject:
 
         return counted
 
-    def exercise(self, windows: int, give_up_update_s: float | None, span: SpanOf) -> list[Update]:
+    def exercise(
+        self, windows: int, give_up_update_s: float | None, span: SpanOf, peak: Callable[[], int | None]
+    ) -> list[Update]:
         """Runs full windows, the tail window of an epoch, evaluates, and saves a checkpoint."""
         self._look_ahead(give_up_update_s)
         batch, size = self._candidate.global_batch, self._loop.dataset_size
@@ -83,24 +84,28 @@ class WorkloadSubject:
             tail = self._loop.prepare_window(size % batch)
             with span("tail window"):
                 results.append(self._loop.update(tail))
-        self._evaluate(span)
+        self._evaluate(span, peak)
         with tempfile.TemporaryDirectory(prefix="autotune-") as folder, span("checkpoint"):
             self._loop.save(Path(folder) / "checkpoint")
         return [read(result) for result in results]
 
-    def window(self) -> None:
-        """Runs one more full window."""
-        self._loop.update(self._full)
+    def again(self) -> Callable[[], object]:
+        """Prepares one more window, a short one where any two micro-batches need as much as all of them."""
+        steps = self._candidate.accumulation_steps
+        window = self._full
+        if self._candidate.execution != "unrolled" and steps > _ENOUGH_STEPS:
+            window = self._loop.prepare_window(_ENOUGH_STEPS * self._candidate.micro_batch * self._candidate.replicas)
+        return lambda: self._loop.update(window)
 
-    def _evaluate(self, span: SpanOf) -> None:
-        """Evaluates, again where that is cheap: the least of the repeats is what it needs."""
+    def _evaluate(self, span: SpanOf, peak: Callable[[], int | None]) -> None:
+        """Evaluates, once more where that seems to need the most: the least of the repeats is what it needs."""
         if self._workload.evaluate is None:
             return
-        started = time.perf_counter()
+        before = peak()
         for _ in range(2):
             with span("evaluation"):
                 self._loop.evaluate()
-            if time.perf_counter() - started > _CHEAP_S:
+            if peak() == before:
                 return
 
     def _look_ahead(self, give_up_update_s: float | None) -> None:

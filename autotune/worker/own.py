@@ -35,7 +35,9 @@ class OwnSubject:
         self._loop = OwnLoop(self._made)
         return self._loop
 
-    def exercise(self, windows: int, give_up_update_s: float | None, span: SpanOf) -> list[Update]:
+    def exercise(
+        self, windows: int, give_up_update_s: float | None, span: SpanOf, peak: Callable[[], int | None]
+    ) -> list[Update]:
         """Runs updates."""
         with span(FIRST_WINDOW):
             results = [read(self._loop.update())]
@@ -49,9 +51,9 @@ class OwnSubject:
         give_up_if_hopeless(min(took, default=0.0), give_up_update_s)
         return results
 
-    def window(self) -> None:
-        """Runs one more update."""
-        self._loop.update()
+    def again(self) -> Callable[[], object]:
+        """One more update."""
+        return self._loop.update
 
     def effective(self) -> tuple[dict[str, str], list[str]]:
         """Checks that every searched axis was read, and the precision where Keras is used."""

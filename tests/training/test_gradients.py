@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from autotune.training import AccumulationLoop
+from autotune.training.windows import untuned
 from tests.training.toys import (
     TOLERANCE,
     WAY_IDS,
@@ -172,7 +173,8 @@ SENTENCES = [_rng.integers(1, 9, size=length).astype(np.int32) for length in _rn
 def sentence_workload(**kwargs):
     def dataset():
         spec = {"text": tf.TensorSpec([None], tf.int32)}
-        return tf.data.Dataset.from_generator(lambda: ({"text": text} for text in SENTENCES), output_signature=spec)
+        samples = [{"text": text} for text in SENTENCES]
+        return untuned(tf.data.Dataset.from_generator(lambda: samples, output_signature=spec))
 
     def model():
         return keras.Sequential(

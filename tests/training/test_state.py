@@ -8,6 +8,7 @@ import tensorflow as tf
 from autotune.core.settings import LossScaleSettings
 from autotune.core.workload import Workload
 from autotune.training import AccumulationLoop
+from autotune.training.windows import untuned
 from tests.training.toys import X, Y, cross_entropy, settings
 
 
@@ -24,12 +25,12 @@ def model():
 
 
 def shuffled():
-    return tf.data.Dataset.from_tensor_slices((X, Y)).shuffle(26)
+    return untuned(tf.data.Dataset.from_tensor_slices((X, Y)).shuffle(26))
 
 
 def generated():
     spec = (tf.TensorSpec([8], tf.float32), tf.TensorSpec([], tf.int32))
-    return tf.data.Dataset.from_generator(lambda: zip(X, Y, strict=True), output_signature=spec)
+    return untuned(tf.data.Dataset.from_generator(lambda: zip(X, Y, strict=True), output_signature=spec))
 
 
 def loss(model, batch):

@@ -9,6 +9,7 @@ import tensorflow as tf
 from autotune.core.settings import TrainSettings
 from autotune.core.workload import Workload
 from autotune.training import AccumulationLoop
+from autotune.training.windows import untuned
 
 WAYS = [(execution, jit) for execution in ("fused", "stepped", "unrolled") for jit in (False, True)]
 WAY_IDS = [f"{execution}{'-jit' if jit else ''}" for execution, jit in WAYS]
@@ -53,7 +54,7 @@ def workload(model=dense_model, optimizer=sgd, loss=cross_entropy, data=(X, Y), 
         model=model,
         optimizer=optimizer,
         loss=loss,
-        dataset=lambda: tf.data.Dataset.from_tensor_slices(data),
+        dataset=lambda: untuned(tf.data.Dataset.from_tensor_slices(data)),
         **kwargs,
     )
 
