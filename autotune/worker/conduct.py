@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from autotune.core.outcome import Memory, Outcome, State, Throughput
-from autotune.core.peaks import REORDERED
+from autotune.core.peaks import REORDERED, confirmed
 from autotune.core.trial import MeasurePlan, PassKind, TrialSpec
 from autotune.worker.asked import check_samples
 from autotune.worker.loops import Loop, Update
@@ -21,7 +21,7 @@ from autotune.worker.timing import Stopwatch, throughput, time_updates
 
 # One executor thread and no graph optimizer: a memory pass runs slower than training does.
 _SETTLED_IS_SLOWER = 2.0
-_ORDERS = (3, 5)  # least and most, beside the one that ran before: one order in two to five is below the largest
+_ORDERS, _ENOUGH_ORDERS, _MOST_ORDERS = 3, 6, 12  # beside the one that ran before
 _ORDERS_S = 3.0
 _REPEATS = 3  # of an order that seems to need more than all before
 
@@ -105,18 +105,21 @@ def conduct(subject: Subject, kind: PassKind, spec: TrialSpec, phases: Phases) -
 
 
 def _run_in_other_orders(subject: Subject, loop: Loop, meters: Sequence[Meter]) -> None:
-    run_window = subject.again()
+    """Runs the window in other orders until the largest need has been seen twice, or the time for it is over."""
+    run_window, meter = subject.again(), meters[0]
     started = time.perf_counter()
-    for number in range(_ORDERS[1]):
-        if number >= _ORDERS[0] and time.perf_counter() - started > _ORDERS_S:
+    for number in range(_MOST_ORDERS):
+        known = meter.order_peaks()
+        if number >= _ENOUGH_ORDERS and known and confirmed(known) == max(known):
             return
-        if not all(meter.has_room() for meter in meters):
+        if number >= _ORDERS and time.perf_counter() - started > _ORDERS_S:
             return
-        before = meters[0].peak_bytes()
+        if not all(m.has_room() for m in meters):
+            return
         for _ in range(_REPEATS):
             with _span(meters, f"{REORDERED} {number}", loop):
                 run_window()
-            if meters[0].peak_bytes() == before:
+            if max(meter.order_peaks(), default=0) == max(known, default=0):
                 break  # only what seems to need more is worth a repeat
 
 

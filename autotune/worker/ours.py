@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from autotune.core.peaks import FIRST_WINDOW
+from autotune.core.peaks import FIRST_WINDOW, WINDOW
 from autotune.core.trial import PassKind, TrialSpec
 from autotune.core.workload import Workload
 from autotune.training import AccumulationLoop
@@ -78,7 +78,7 @@ class WorkloadSubject:
         with span(FIRST_WINDOW):
             results = [self._loop.update(self._full)]
         for _ in range(windows - 1):
-            with span("window"):
+            with span(WINDOW):
                 results.append(self._loop.update(self._full))
         if size is not None and size % batch:
             tail = self._loop.prepare_window(size % batch)

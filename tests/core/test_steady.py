@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotune.core.peaks import FIRST_WINDOW, REORDERED, Span, settled_peak
 from autotune.core.steady import SMALLEST_FOR_95, is_warm, median_interval
 
 
@@ -64,21 +63,3 @@ def test_interval_holds_the_median_and_lies_within_the_data(times):
 def test_no_observations():
     with pytest.raises(ValueError, match="at least one"):
         median_interval([])
-
-
-def span(name, before, peak):
-    return Span(name=name, before=before, peak=peak, after=before)
-
-
-def test_a_peak_is_the_largest_part_each_the_least_of_its_repeats():
-    assert settled_peak([]) is None
-    spans = [span("build", 0, 5), span(FIRST_WINDOW, 5, 50), span("window", 6, 51), span("window", 6, 57)]
-    assert settled_peak(spans) == 51
-    assert settled_peak([*spans, span("evaluation", 6, 60), span("evaluation", 6, 70)]) == 60
-
-
-def test_a_reordered_window_counts_as_if_it_had_been_the_first():
-    one, two = f"{REORDERED} 1", f"{REORDERED} 2"
-    spans = [span(FIRST_WINDOW, 5, 50), span(one, 10, 53), span(two, 15, 66)]
-    assert settled_peak(spans) == 66 - 15 + 5
-    assert settled_peak([*spans, span(two, 15, 62)]) == 62 - 15 + 5  # the same graph again: the larger was an accident

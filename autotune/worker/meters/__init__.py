@@ -20,5 +20,8 @@ class Meter(Protocol):
     def has_room(self) -> bool:
         """Tells whether one more span would be measured as well as those before."""
 
+    def order_peaks(self) -> tuple[int, ...]:
+        """Returns bytes that a window needed in each order so far, oldest first; empty where there is but one mark."""
+
     def peak_bytes(self) -> int | None:
         """Returns the peak so far in bytes; None where it cannot be read."""

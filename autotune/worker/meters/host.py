@@ -34,6 +34,10 @@ class HostMeter:
         """The kernel's mark is the same wherever buffers lie."""
         return True
 
+    def order_peaks(self) -> tuple[int, ...]:
+        """One mark for all."""
+        return ()
+
     def peak_bytes(self) -> int | None:
         """Returns the peak above the baseline, in bytes."""
         peak = _status_bytes("VmHWM")

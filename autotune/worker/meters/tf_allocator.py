@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
-from autotune.core.peaks import REORDERED, Span, settled_peak
+from autotune.core.peaks import REORDERED, Span, order_peaks, settled_peak
 from autotune.worker import runtime
 from autotune.worker.meters.holes import Holes
 
@@ -22,7 +22,7 @@ class TfAllocatorMeter:
         holes: fills the gaps of the allocator's region before every span; None leaves them as they are.
         reorder: has TensorFlow prepare every graph anew before the first :data:`REORDERED` span of a name. Ops that may
             run in either order are put in one by chance (of addresses) when a graph is prepared, and peaks of equal
-            graphs were seen to differ by 23 % for it: the largest of several is what can happen.
+            graphs were seen to differ by 23 % for it.
     """
 
     def __init__(self, device: str, holes: Holes | None = None, *, reorder: bool = False) -> None:
@@ -55,6 +55,10 @@ class TfAllocatorMeter:
     def has_room(self) -> bool:
         """Tells whether another span can be trusted: a free chunk below twice a request is counted whole."""
         return self._holes is None or self._holes.room() >= _ROOM * self._largest_need()
+
+    def order_peaks(self) -> tuple[int, ...]:
+        """See :func:`autotune.core.peaks.order_peaks`."""
+        return order_peaks(self._spans)
 
     def peak_bytes(self) -> int | None:
         """Returns the peak in bytes; None where this allocator keeps no count (``cuda_malloc_async``)."""
