@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from autotune.errors import UsageError
 from autotune.training import AccumulationLoop, Parts
+from autotune.training.windows import untuned
 from tests.training.toys import (
     TOLERANCE,
     Reference,
@@ -92,7 +93,7 @@ def test_parts_that_exist_already():
         model=model,
         optimizer=keras.optimizers.SGD(0.1),
         loss=cross_entropy,
-        dataset=tf.data.Dataset.from_tensor_slices((X, Y)),
+        dataset=untuned(tf.data.Dataset.from_tensor_slices((X, Y))),
         evaluate=lambda model: {"size": np.float32(model.count_params())},
     )
     loop = AccumulationLoop(parts, settings())

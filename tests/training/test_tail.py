@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from autotune.errors import UsageError
 from autotune.training import AccumulationLoop
+from autotune.training.windows import untuned
 from tests.training.toys import WAY_IDS, WAYS, Reference, settings, workload
 
 IDS = np.arange(26, dtype=np.float32)
@@ -79,7 +80,9 @@ def test_data_of_unknown_size():
 
     source = counting()
     spec = tf.TensorSpec([], tf.float32)
-    object.__setattr__(source, "dataset", lambda: tf.data.Dataset.from_generator(numbers, output_signature=spec))
+    object.__setattr__(
+        source, "dataset", lambda: untuned(tf.data.Dataset.from_generator(numbers, output_signature=spec))
+    )
     loop = AccumulationLoop(source, settings())
     assert loop.dataset_size is None
     assert moves(loop, 4) == pytest.approx([4.5, 14.5, 22.5, 4.5], rel=1e-6)
