@@ -35,6 +35,12 @@ class Job:
     seed: int = 0
     axes: dict[str, tuple[str, ...]]
 
+    @property
+    def batch_text(self) -> str:
+        """The global batch for people, as a range where it was let vary."""
+        searched = sorted(map(int, self.axes.get("global_batch", ())))
+        return f"global batch {searched[0]} to {searched[-1]}" if searched else f"global batch {self.global_batch}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:

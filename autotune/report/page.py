@@ -38,7 +38,7 @@ def report_page(study: Study) -> str:
         title=escape(f"{study.name}: autotune report"),
         css=style_sheet(),
         script_hashes=f"{_hash(bundle)} {_hash(script)}",
-        over=escape(f"{job.workload.entry_point}, global batch {job.global_batch}, on {job.hardware.device}"),
+        over=escape(f"{job.workload.entry_point}, {job.batch_text}, on {job.hardware.device}"),
         verdict=escape(study.verdict or "No trial was chosen."),
         status=status_html(study),
         figures=figures_html(study),

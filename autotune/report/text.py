@@ -178,7 +178,7 @@ def _heading(study: Study, width: int) -> list[str]:
     job = study.job
     completed = sum(record.completed for record in study.records)
     limit = f", limit {format_bytes(job.memory_limit_bytes)}" if job.memory_limit_bytes is not None else ""
-    what = f"{one_line(job.workload.entry_point)}, global batch {job.global_batch}, {one_line(job.hardware.device)}"
+    what = f"{one_line(job.workload.entry_point)}, {job.batch_text}, {one_line(job.hardware.device)}"
     outcome = f"{completed} of {len(study.records)} trials completed{limit}"
     whole = f"{what}: {outcome}"
     return [whole] if len(whole) <= width else [what, outcome]

@@ -101,3 +101,9 @@ def test_a_trial_in_words():
     assert measured_words(study.records[1]) == "5,240 samples/s ±1.0 %, peak 76.0 MiB"
     assert measured_words(study.records[10]) == "1,100 samples/s ±1.0 %"
     assert measured_words(study.records[7]) == "timed out (not done after 600 s)"
+
+
+def test_a_global_batch_that_was_searched_is_shown_as_a_range():
+    axes = {"global_batch": ("1024", "256", "512"), "micro_batch": ("256",)}
+    study = rich_study(job=job(axes=axes))
+    assert "global batch 256 to 1024," in trade_off_table(study, width=200)

@@ -39,7 +39,7 @@ class Picture:
         """Returns the Vega-Lite description for a picture that stands alone: with a heading, on white."""
         job = study.job
         entry, device = one_line(job.workload.entry_point), one_line(job.hardware.device)
-        lines = [f"{entry}, global batch {job.global_batch}, {device}", self.note]
+        lines = [f"{entry}, {job.batch_text}, {device}", self.note]
         heading = alt.TitleParams(
             self.title, subtitle=[line for line in lines if line], anchor="start", fontSize=15, subtitleFontSize=12
         )
