@@ -98,7 +98,7 @@ def _row(known: Knowledge, target: Target, count: int, question: Question) -> Ro
         )
     options = list(_options(known, target, count, question))
     if not options:
-        return replace(blank, why_not="no program of the study can be forecast there")
+        return replace(blank, why_not=_nothing_there(known, target))
     fitting = [option for option in options if option.chance >= question.confidence]
     if not fitting:
         return _misfit(known, target, blank, options, question)
@@ -188,6 +188,15 @@ def _preferred(known: Knowledge, fitting: Sequence[_Option]) -> _Option:
         return same, option.candidate.micro_batch, like is not None and option.program.execution == like.execution
 
     return max(fitting, key=liking)
+
+
+def _nothing_there(known: Knowledge, target: Target) -> str:
+    measured = {program.precision for program in known.peaks.programs}
+    slow = {p for p in measured if target.spec is not None and not runs_at_speed(target.spec, p)}
+    if measured and slow == measured:
+        names = " and ".join(sorted(p or "its own precision" for p in slow))
+        return f"the study holds {names} alone, which this GPU does not compute at speed: tune with --precision as well"
+    return "no program of the study can be forecast there"
 
 
 def _misfit(known: Knowledge, target: Target, blank: Row, options: Sequence[_Option], question: Question) -> Row:
