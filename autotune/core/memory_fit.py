@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from autotune.core.candidate import Candidate
@@ -156,6 +156,15 @@ class PeakModel:
         if line is not None:
             band = max(_INSIDE, 1.5 * line.residual_share) + _PER_OCTAVE * line.octaves_outside(candidate.micro_batch)
             return _around(line.at(candidate.micro_batch), band)
+        guess = self._guess(candidate, own)
+        failed = [replace(candidate, micro_batch=size) for other, size in self._failed if own.shares_line(other)]
+        if self._limit is None or not failed:
+            return guess
+        # What ran out of memory needs more than the limit; a guess that says less is wrong by as much elsewhere.
+        factor = max(1.0, *(1.05 * self._limit / self._guess(other, own).expected for other in failed))
+        return PeakRange(low=factor * guess.low, expected=factor * guess.expected, high=factor * guess.high)
+
+    def _guess(self, candidate: Candidate, own: _Program) -> PeakRange:
         points = self._own_points(own)
         if points:
             nearest = min(points, key=lambda point: abs(math.log2(point[0] / candidate.micro_batch)))

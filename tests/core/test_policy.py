@@ -117,6 +117,16 @@ def test_nothing_fits():
     assert len(result.records) <= 12
 
 
+def test_one_step_is_tried_where_accumulators_are_what_does_not_fit():
+    """Weights outweigh activations (seen with ``mlp``): the full batch fits, and no split of it does."""
+    landscape = replace(
+        measured_ratios("mlp"), limit=44 * MIB, peak=lambda c: (42 if c.accumulation_steps == 1 else 48) * MIB
+    )
+    result = replay(landscape)
+    assert result.count(State.COMPLETED) >= 1
+    assert result.count(State.OUT_OF_MEMORY) <= 4
+
+
 def test_three_failures_in_a_row_are_no_reason_to_stop():
     # Only micro-batch 1 of one program fits.
     landscape = replace(
