@@ -31,6 +31,7 @@ _SHRINK = 0.6
 _LEAST_SPREAD = 1.8
 # Compiling differently, or looping differently, never halved a peak (jitted 0.85 on a CNN).
 _MOST_SAVED = 2.0
+_OUT_OF_MEMORY = 1.05  # times the limit: what an out-of-memory trial is taken to need at least
 
 
 class Fit(Enum):
@@ -161,7 +162,7 @@ class PeakModel:
         if self._limit is None or not failed:
             return guess
         # What ran out of memory needs more than the limit; a guess that says less is wrong by as much elsewhere.
-        factor = max(1.0, *(1.05 * self._limit / self._guess(other, own).expected for other in failed))
+        factor = max(1.0, *(_OUT_OF_MEMORY * self._limit / self._guess(other, own).expected for other in failed))
         return PeakRange(low=factor * guess.low, expected=factor * guess.expected, high=factor * guess.high)
 
     def _guess(self, candidate: Candidate, own: _Program) -> PeakRange:
@@ -196,7 +197,7 @@ class PeakModel:
                 # A failed size needs more than the limit; a line that says less is wrong there.
                 line = fit_line(points)
                 failed = [size for other, size in self._failed if own.shares_line(other)]
-                points += [(size, 1.05 * self._limit) for size in failed if line.at(size) < self._limit]
+                points += [(size, _OUT_OF_MEMORY * self._limit) for size in failed if line.at(size) < self._limit]
             self._points[own] = points
         return self._points[own]
 

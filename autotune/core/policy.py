@@ -26,9 +26,6 @@ WORTHWHILE = 0.01  # improvement that a further trial must be able to bring
 STOP_CHANCE = 0.10  # with at least this probability
 PATIENCE = 10.0  # times slower than the best, that is still measured for a front
 ENOUGH_FAILURES = 6  # trials that failed, other than by memory, while none completed
-ONE_STEP_REACH = (
-    16  # times the smallest micro-batch that failed: as much in one step may still fit without accumulators
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +128,7 @@ def _descend(state: PolicyState, affordable: Sequence[Candidate]) -> Proposal | 
     """Nothing fits yet: start at a moderate size, go down fast, then try the programs that need least memory."""
     left = [c for c in affordable if not state.peaks.ruled_out(c) and not state.broken(c)]
     whole = _one_step(state, affordable)
-    if not (left or whole) or len(state.failed) >= ENOUGH_FAILURES:
+    if (not left and whole is None) or len(state.failed) >= ENOUGH_FAILURES:
         return Stop(reason=_nothing_completed(state))
     if not state.records:
         return Proposal(candidate=state.first_look(left), why="a first look")
@@ -144,18 +141,21 @@ def _descend(state: PolicyState, affordable: Sequence[Candidate]) -> Proposal | 
         same = [c for c in smaller if program(c) == program(smaller[0])]
         chosen = min(same, key=lambda c: abs(math.log2(c.micro_batch / max(limit / 8, 1))))
         return Proposal(candidate=chosen, why=f"micro-batch {limit} did not fit")
-    if whole:  # a program's smallest micro-batch did not fit, so activations are not what is too large
-        return Proposal(candidate=whole[0], why="one step, which needs no accumulators")
+    if whole is not None:  # a program's smallest micro-batch did not fit, so activations are not what is too large
+        return Proposal(candidate=whole, why="one step, which needs no accumulators")
     frugal = min(left, key=lambda c: (not c.recompute, c.precision == "float32", c.micro_batch))
     return Proposal(candidate=frugal, why="a program that may need less memory")
 
 
-def _one_step(state: PolicyState, affordable: Sequence[Candidate]) -> list[Candidate]:
-    """Candidates of one step, until one has failed: where weights outweigh activations they need least of all."""
+def _one_step(state: PolicyState, affordable: Sequence[Candidate]) -> Candidate | None:
+    """The lightest candidate of one step, until one has failed: where weights outweigh activations it needs least."""
     if not state.out_of_memory or any(r.candidate.accumulation_steps == 1 for r in state.out_of_memory):
-        return []
-    whole = [c for c in affordable if c.accumulation_steps == 1 and not state.broken(c)]
-    return sorted(whole, key=lambda c: (c.micro_batch, bool(c.jit_compile), not c.recompute, c.precision == "float32"))
+        return None
+    return min(
+        (c for c in affordable if c.accumulation_steps == 1 and not state.broken(c)),
+        key=lambda c: (c.micro_batch, bool(c.jit_compile), not c.recompute, c.precision == "float32"),
+        default=None,
+    )
 
 
 def _fastest(state: PolicyState, promising: Sequence[tuple[Candidate, Prediction]]) -> Proposal | None:

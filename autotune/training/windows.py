@@ -252,18 +252,18 @@ class Windows:
         Returns:
             (window, a sentence saying which sample shape was used or None where all are alike).
         """
-        source, note = untuned(self._dataset), None
+        source, note = self._dataset, None
         if longest is not None:
             sample = longest()
             tf.nest.assert_same_structure(sample, self.spec)
             note = f"sized with workload.longest(): {_shapes(sample)}"
             source = tf.data.Dataset.from_tensors(self._as_sample(sample))
         elif self.ragged:
-            sample = max(source.take(limit), key=_elements, default=None)
+            sample = max(untuned(source.take(limit)), key=_elements, default=None)
             if sample is not None:
                 note = f"sized with the longest of the first {limit} samples: {_shapes(sample)}"
                 source = tf.data.Dataset.from_tensors(self._as_sample(sample))
-        for batch, count in self.batches(source.repeat(), samples, drop_tail=True).take(1):
+        for batch, count in untuned(self.batches(source.repeat(), samples, drop_tail=True).take(1)):
             return make_window(batch, int(count)), note
         raise UsageError("dataset() is empty")
 

@@ -74,11 +74,11 @@ def embedding_model():
     )
 
 
-@pytest.mark.parametrize(("execution", "jit"), WAYS, ids=WAY_IDS)
-@pytest.mark.parametrize("micro", [4, 10])
+# One micro-batch (10 of 10) is the same program in every execution.
+@pytest.mark.parametrize(
+    ("micro", "execution", "jit"), [*((4, *way) for way in WAYS), (10, "fused", False), (10, "fused", True)]
+)
 def test_sparse_gradients_have_their_dense_norm(micro, execution, jit):
-    if micro == 10 and execution != "fused":
-        pytest.skip("one micro-batch is the same program in every execution")
     source = workload(
         model=embedding_model, optimizer=lambda: keras.optimizers.Adam(0.01, global_clipnorm=0.01), data=(IDS, Y)
     )
@@ -234,3 +234,18 @@ def test_custom_losses_with_metrics():
     expected = np.mean(losses.numpy() < 1.0)
     assert float(loop.update().metrics["confident"]) == pytest.approx(expected)
     assert 0 <= loop.fit(1)[0]["confident"] <= 1
+
+
+@pytest.mark.parametrize("kwargs", [{}, {"longest": lambda: {"text": SENTENCES[0]}}], ids=["looked for", "said"])
+def test_a_prepared_window_leaves_no_tuning_thread_behind(kwargs, monkeypatch):
+    """TensorFlow may wait a minute for that thread when an iterator is destroyed."""
+    loop = AccumulationLoop(sentence_workload(**kwargs), settings())
+    begin, tuned = tf.data.Dataset.__iter__, []
+
+    def spied(dataset):
+        tuned.append(dataset.options().autotune.enabled)
+        return begin(dataset)
+
+    monkeypatch.setattr(tf.data.Dataset, "__iter__", spied)
+    loop.prepare_window(4)
+    assert tuned and set(tuned) == {False}
