@@ -63,6 +63,7 @@ class Session:
         self._store: StudyStore | None = None
         self._twin_stores: list[StudyStore] = []
         self._notes: tuple[str, ...] = ()
+        self._shared = False
 
     def __enter__(self) -> Self:
         return self
@@ -105,6 +106,7 @@ class Session:
         self._twin_stores = [
             open_study(self._folder, self._job, space, name=name, storage=storage, resume=True) for _ in self._twins
         ]
+        self._shared = storage is not None
         if loss_scale is not None:
             self._store.update(loss_scale=loss_scale)
         self._notes = notes
@@ -128,11 +130,17 @@ class Session:
             raise KeyboardInterrupt
 
     def choose(self) -> None:
-        """Ranks, confirms and notes the choice.
+        """Ranks, confirms and notes the choice; on a server one worker does it for all.
 
         Raises:
             AutotuneError: nothing completed, or nothing could be confirmed; the message tells what was tried.
         """
+        if self._shared:
+            self.store.confirm_once(self._choose, self._watcher.say)
+        else:
+            self._choose()
+
+    def _choose(self) -> None:
         records = self.store.records()
         self._note_front()
         ranked = select(records, self._job.objective, memory_limit_bytes=self._job.memory_limit_bytes)

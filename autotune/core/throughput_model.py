@@ -145,7 +145,13 @@ class _Posterior:
 
 
 def _prior_mean(candidate: Candidate, half_size: float) -> float:
-    return -math.log1p(half_size / candidate.micro_batch) + (RECOMPUTE_COST if candidate.recompute else 0.0)
+    """Log rate by the curve: an update is ``steps x (half_size + samples computed per step)``, in units of a sample."""
+    steps = candidate.accumulation_steps
+    share = candidate.global_batch / candidate.replicas
+    # XLA compiles one shape, so there the last micro-batch is padded; without it, it is as short as what is left.
+    computed = steps * candidate.micro_batch if candidate.jit_compile and steps > 1 else share
+    expected = -math.log((computed + steps * half_size) / share)
+    return expected + (RECOMPUTE_COST if candidate.recompute else 0.0)
 
 
 def _covariance(a: Candidate, b: Candidate) -> float:

@@ -18,6 +18,8 @@ ATTEMPTS = "attempts"
 DUPLICATE_OF = "duplicate_of"
 OWNER = "owner"
 CLAIM = "claim"
+TURN = "turn"
+TURN_DONE = "turn_done"
 
 
 def candidate_of(trial: FrozenTrial) -> Candidate | None:

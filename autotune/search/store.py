@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -20,6 +20,7 @@ from autotune.core.study import Job, Study
 from autotune.core.trial import TrialRecord
 from autotune.search import records as written
 from autotune.search.liveness import DEAD_AFTER_S, Heartbeat, Worker
+from autotune.search.once import Once
 from autotune.search.params import distributions
 from autotune.search.sampler import PolicySampler
 from autotune.search.storage import redact
@@ -196,6 +197,23 @@ class StudyStore:
                 raise ValueError(f"a study has no note {name!r}; known: {', '.join(_NOTES)}")
             self._study.set_user_attr(name, redact(value) if isinstance(value, str) else to_plain(value))
 
+    def confirm_once(self, confirm: Callable[[], None], say: Callable[[str], None] = lambda sentence: None) -> bool:
+        """Runs ``confirm``, unless another worker that knows the same trials does, or did: then waits for it.
+
+        Args:
+            confirm: stores the choice.
+            say: told in a sentence who is waited for.
+
+        Returns:
+            True where this worker did it.
+        """
+
+        def waiting(worker: Worker) -> None:
+            say(f"process {worker.pid} on {worker.host} confirms the choice for all; waiting for it")
+
+        key = f"confirm {len(self.records())} trials"  # records are never taken back: as many are the same ones
+        return Once(self._study, self._storage, self._worker, key).run(confirm, waiting=waiting)
+
     def study(self) -> Study:
         """Returns the study as far as it has come."""
         return study_value(self._study)
@@ -293,7 +311,8 @@ def _outlived(claim: FrozenTrial) -> bool:
 
 def _being_announced(trial: FrozenTrial) -> bool:
     """True for the moment between a trial's creation by another worker and the writing of its candidate."""
-    nameless = trial.state is TrialState.RUNNING and written.CANDIDATE not in trial.user_attrs
+    named = written.CANDIDATE in trial.user_attrs or written.TURN in trial.user_attrs
+    nameless = trial.state is TrialState.RUNNING and not named
     started = trial.datetime_start
     # Its host's clock may run hours ahead of ours.
     return nameless and started is not None and abs((datetime.now() - started).total_seconds()) < _ANNOUNCE_S

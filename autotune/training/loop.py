@@ -74,6 +74,7 @@ class AccumulationLoop:
             drop_tail=settings.tail == "drop",
             pad=workload.pad,
             bucketed=settings.jit_compile,
+            longest=workload.longest,
         )
         size = int(dataset.cardinality())
         self.dataset_size = size if size >= 0 else None
@@ -165,7 +166,7 @@ class AccumulationLoop:
         """
         if not 1 <= samples <= self.settings.global_batch:
             raise ValueError(f"a window holds 1 to {self.settings.global_batch} samples, not {samples}")
-        window, self.shape_note = self._windows.prepare(samples, self._workload.longest)
+        window, self.shape_note = self._windows.prepare(samples)
         return window
 
     def fit(

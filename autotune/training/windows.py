@@ -76,34 +76,37 @@ def pad_values(spec: Any, pad: Any) -> Any:
 _BUCKETS = sorted({1, 2, *(2**k for k in range(2, 40)), *(3 * 2**k for k in range(38))})
 
 
-def bucket_length(length: Any) -> Any:
+def bucket_length(length: Any, most: int | None) -> Any:
     """The smallest of 1, 2, 3, 4, 6, 8, 12, 16, 24 ... that holds ``length``; at most a third of it is padding.
 
     XLA compiles once per shape: buckets bound how often.
 
     Args:
         length: int64 scalar.
+        most: length of the longest sample: a model may hold no more (a table of positions); None where unknown.
     """
-    buckets = tf.constant(_BUCKETS, tf.int64)
-    return tf.reduce_min(tf.where(buckets >= length, buckets, buckets[-1]))
+    buckets = tf.constant(_BUCKETS if most is None else [b for b in _BUCKETS if b < most] + [most], tf.int64)
+    return tf.maximum(tf.reduce_min(tf.where(buckets >= length, buckets, buckets[-1])), length)
 
 
-def pad_lengths(batch: Any, sample_spec: Any, values: Any) -> Any:
-    """Pads the variable dimensions of a batch to their bucket."""
+def pad_lengths(batch: Any, sample_spec: Any, values: Any, longest: Any) -> Any:
+    """Pads the variable dimensions of a batch to their bucket; ``longest`` is a sample in the same structure."""
 
-    def one(tensor: Any, spec: Any, value: Any) -> Any:
+    def one(tensor: Any, spec: Any, value: Any, most: Any) -> Any:
         if spec.shape.is_fully_defined():
             return tensor
         shape = tf.shape(tensor, tf.int64)
         amounts = [tf.constant([0, 0], tf.int64)]
         for axis, size in enumerate(spec.shape, start=1):
-            extra = tf.constant(0, tf.int64) if size is not None else bucket_length(shape[axis]) - shape[axis]
+            extra = tf.constant(0, tf.int64)
+            if size is None:
+                extra = bucket_length(shape[axis], most.shape[axis - 1] if longest is not None else None) - shape[axis]
             amounts.append(tf.stack([tf.constant(0, tf.int64), extra]))
         padded = tf.pad(tensor, tf.stack(amounts), constant_values=value)
         padded.set_shape([None, *spec.shape])
         return padded
 
-    return tf.nest.map_structure(one, batch, sample_spec, values)
+    return tf.nest.map_structure(one, batch, sample_spec, values, sample_spec if longest is None else longest)
 
 
 def pad_rows(batch: Any, rows: int) -> Any:
@@ -139,6 +142,7 @@ class Windows:
         drop_tail: leave out the window that is not full, at the end of an epoch.
         pad: padding value of variable-length data.
         bucketed: pad lengths to buckets, not just to the window's longest.
+        longest: the workload's own answer to what its longest sample is; no bucket is longer.
 
     Attributes:
         spec: specs of a sample.
@@ -149,7 +153,15 @@ class Windows:
     """
 
     def __init__(
-        self, dataset: Any, *, samples: int, rows: int | None, drop_tail: bool, pad: Any, bucketed: bool
+        self,
+        dataset: Any,
+        *,
+        samples: int,
+        rows: int | None,
+        drop_tail: bool,
+        pad: Any,
+        bucketed: bool,
+        longest: Callable[[], Any] | None = None,
     ) -> None:
         self.spec = check_elements(dataset)
         self.ragged = is_ragged(self.spec)
@@ -159,6 +171,7 @@ class Windows:
         self._drop_tail = drop_tail
         self._values = pad_values(self.spec, pad)
         self._bucketed = bucketed and self.ragged
+        self._longest = longest
         self._iterator: Any = None
         self._ahead: Window | None = None
         self.wait_s = 0.0
@@ -176,6 +189,7 @@ class Windows:
             batched = dataset.padded_batch(samples, padding_values=self._values, drop_remainder=drop_tail)
         else:
             batched = dataset.batch(samples, drop_remainder=drop_tail)
+        longest = self._longest_sample() if self._bucketed else None
         unpacked = type(self.spec) is tuple  # what Dataset.map unpacks into arguments
 
         @tf.autograph.experimental.do_not_convert
@@ -183,7 +197,7 @@ class Windows:
             batch = components if unpacked else components[0]
             count = tf.shape(tf.nest.flatten(batch)[0])[0]
             if self._bucketed:
-                batch = pad_lengths(batch, self.spec, self._values)
+                batch = pad_lengths(batch, self.spec, self._values, longest)
             if self._rows is not None:
                 batch = pad_rows(batch, self._rows)
             return batch, count
@@ -239,25 +253,21 @@ class Windows:
             self.epoch, self.taken = self.epoch + 1, 0
         return window
 
-    def prepare(
-        self, samples: int, longest: Callable[[], Any] | None, limit: int = 10_000
-    ) -> tuple[Window, str | None]:
+    def prepare(self, samples: int, limit: int = 10_000) -> tuple[Window, str | None]:
         """A window of ``samples`` samples that stays in memory, for measuring without an input pipeline.
 
         Args:
             samples: real samples of the window.
-            longest: the workload's own answer to what its longest sample is.
-            limit: how many samples to look at for the longest, where lengths vary and ``longest`` is None.
+            limit: how many samples to look at for the longest, where lengths vary and the workload does not say.
 
         Returns:
             (window, a sentence saying which sample shape was used or None where all are alike).
         """
         source, note = self._dataset, None
-        if longest is not None:
-            sample = longest()
-            tf.nest.assert_same_structure(sample, self.spec)
-            note = f"sized with workload.longest(): {_shapes(sample)}"
-            source = tf.data.Dataset.from_tensors(self._as_sample(sample))
+        given = self._longest_sample()
+        if given is not None:
+            note = f"sized with workload.longest(): {_shapes(given)}"
+            source = tf.data.Dataset.from_tensors(given)
         elif self.ragged:
             sample = max(untuned(source.take(limit)), key=_elements, default=None)
             if sample is not None:
@@ -266,6 +276,14 @@ class Windows:
         for batch, count in untuned(self.batches(source.repeat(), samples, drop_tail=True).take(1)):
             return make_window(batch, int(count)), note
         raise UsageError("dataset() is empty")
+
+    def _longest_sample(self) -> Any:
+        """The workload's longest sample; None where it does not say."""
+        if self._longest is None:
+            return None
+        sample = self._longest()
+        tf.nest.assert_same_structure(sample, self.spec)
+        return self._as_sample(sample)
 
     def _as_sample(self, sample: Any) -> Any:
         return tf.nest.map_structure(lambda value, item: tf.cast(value, item.dtype), sample, self.spec)

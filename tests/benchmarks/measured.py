@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,12 @@ _AXES = ("precision", "execution", "jit_compile", "recompute")
 
 
 def load_landscapes(folder: Path) -> list[Landscape]:
-    """Returns every measured landscape of a folder; none where it does not exist."""
-    return [load_landscape(path) for path in sorted(folder.glob("*.parquet"))]
+    """Returns every measured landscape of a folder, once for each of its limits; none where it does not exist."""
+    return [scene for path in sorted(folder.glob("*.parquet")) for scene in load_landscape(path)]
 
 
-def load_landscape(path: Path) -> Landscape:
-    """Reads one landscape.
+def load_landscape(path: Path) -> list[Landscape]:
+    """Reads one file: the same landscape without a memory limit and with each that its recorder named.
 
     A candidate that did not complete although nothing limited it has no throughput: it is replayed as hopelessly slow.
     Its peak, and all figures of a size that was not measured, are those of the nearest size of the same program.
@@ -35,14 +36,14 @@ def load_landscape(path: Path) -> Landscape:
     done = frame[frame["state"] == "completed"]
     rows = {_candidate(row, meta): row for row in done.to_dict("records")}
     failed = {_candidate(row, meta) for row in frame[frame["state"] != "completed"].to_dict("records")}
-    return Landscape(
-        name=f"{meta['workload']} on {meta['machine']}",
+    scene = Landscape(
+        name=f"{meta['workload']} {meta['global_batch']} on {meta['machine']}",
         space=_space(meta, {*rows, *failed}),
         update_s=lambda c: _FAILED_UPDATE_S if c in failed else c.global_batch / rows[_near(c, rows)]["samples_per_s"],
         peak=lambda c: rows[_near(c, rows)]["peak_bytes"],
         first_call_s=lambda c: rows[_near(c, rows)]["first_call_s"],
-        limit=meta["limit_bytes"],
     )
+    return [replace(scene, limit=limit) for limit in meta["limits_bytes"]]
 
 
 def _space(meta: dict[str, Any], measured: set[Candidate]) -> SearchSpace:

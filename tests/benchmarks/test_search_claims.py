@@ -53,12 +53,12 @@ def test_a_measured_landscape_survives_its_file(tmp_path):
     records = [scene.trial(i, c) for i, c in enumerate(scene.space.candidates())]
     records[3] = replace(records[3], outcome=Outcome(state=State.CRASHED, reason="a bus error"))
     meta = {
-        "workload": "digits", "machine": "a test", "global_batch": 256, "limit_bytes": 200 * MIB,
+        "workload": "digits", "machine": "a test", "global_batch": 256, "limits_bytes": [200 * MIB],
         "axes": {name: list(values) for name, values in scene.space.axes if name != "micro_batch"},
     }  # fmt: skip
     write(tmp_path / "x.parquet", meta, records)
-    read = load_landscape(tmp_path / "x.parquet")
-    assert read.name == "digits on a test"
+    [read] = load_landscape(tmp_path / "x.parquet")
+    assert read.name == "digits 256 on a test"
     assert read.limit == 200 * MIB
     assert read.rate(records[3].candidate) < 0.1 * read.rate(scene.best())  # never to be preferred
     for record in records[4:]:

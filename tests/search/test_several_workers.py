@@ -252,3 +252,67 @@ def test_what_one_worker_raises_ends_all(tmp_path):
     assert len(put_back) <= 1
     assert stores[0].trial_count() == len(stores[0].records()) + len(put_back)
     assert all(record.outcome.state is not State.CRASHED for record in stores[0].records())
+
+
+def test_one_worker_confirms_for_all(tmp_path, storage):
+    stores = [joined(tmp_path / str(index), storage) for index in range(3)]
+    search(stores[0], Trials(landscape()), trials=3)
+    confirming, said, done = threading.Event(), [], []
+
+    def confirm(index):
+        def job():
+            confirming.set()
+            waited = time.monotonic() + _LONG_S
+            while len(said) < 2 and time.monotonic() < waited:  # until both others have come and wait
+                time.sleep(0.01)
+            stores[index].update(chosen=index, confirmed=True)
+
+        done.append((stores[index].confirm_once(job, said.append), stores[index].study().chosen))
+
+    threads = [threading.Thread(target=confirm, args=(index,)) for index in range(3)]
+    for thread in threads:
+        thread.start()
+        confirming.wait(_LONG_S)
+    for thread in threads:
+        thread.join()
+    assert sorted(done) == [(False, 0), (False, 0), (True, 0)]
+    assert all("confirms the choice for all" in sentence for sentence in said)
+    # One that comes when all is over takes what is there; more trials ask for a confirmation of their own.
+    late = joined(tmp_path / "late", storage)
+    assert not late.confirm_once(lambda: pytest.fail("confirmed twice"))
+    search(late, Trials(landscape()), trials=4)
+    assert late.confirm_once(lambda: None)
+    # Turns are no trials.
+    assert late.trial_count() == len(late.records()) == 4
+    assert not late.unfinished() and not late.others_running()
+
+
+def test_a_confirmation_that_fails_or_is_killed_is_done_by_the_next_worker(tmp_path, storage):
+    here, there, third = (joined(tmp_path / name, storage) for name in ("here", "there", "third"))
+
+    def broken():
+        raise OSError("the device fell off the bus")
+
+    with pytest.raises(OSError, match="fell off"):
+        here.confirm_once(broken)
+    # A worker of another host that is in its turn, and then silent for too long.
+    began, over = threading.Event(), threading.Event()
+    elsewhere(there)
+
+    def hangs():
+        began.set()
+        over.wait(_LONG_S)
+
+    silent = threading.Thread(target=there.confirm_once, args=(hangs,))
+    silent.start()
+    began.wait(_LONG_S)
+    waited, did = [], []
+
+    def say(sentence):
+        waited.append(sentence)
+        third._storage.grace_period = -1  # as if the silence had lasted
+
+    assert third.confirm_once(lambda: did.append(True), say)
+    assert did == [True] and len(waited) == 1 and "on other confirms" in waited[0]
+    over.set()
+    silent.join()

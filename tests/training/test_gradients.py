@@ -212,6 +212,21 @@ def test_ragged_lengths(execution, jit):
     loop.update(window)
 
 
+def test_no_bucket_is_longer_than_the_longest_sample():
+    """A model may have a table of just so many positions; XLA would read past its end without a word."""
+    longest = max(map(len, SENTENCES))
+    source = sentence_workload(longest=lambda: {"text": np.ones(longest, np.int32)})
+    loop = AccumulationLoop(source, settings(jit=True))
+    assert 16 < longest < 24
+    assert loop.prepare_window(3).batch["text"].shape[1] == longest
+    lengths = set()
+    while not loop._windows.epoch:
+        window = loop._windows.take()
+        if window.samples:
+            lengths.add(window.batch["text"].shape[1])
+    assert lengths <= {2, 3, 4, 6, 8, 12, 16, longest}
+
+
 def test_padding_value_and_longest_sample_of_the_workload():
     source = sentence_workload(pad={"text": 7}, longest=lambda: {"text": np.arange(1, 6, dtype=np.int64)})
     loop = AccumulationLoop(source, settings())
