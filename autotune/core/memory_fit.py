@@ -32,7 +32,7 @@ _SHRINK = 0.6
 
 
 # A line through sizes closer than this factor says nothing about its slope: allocators round.
-_LEAST_SPREAD = 1.8
+_LEAST_SPREAD = 1.4
 # Compiling differently, or looping differently, never halved a peak (jitted 0.85 on a CNN).
 _MOST_SAVED = 2.0
 _OUT_OF_MEMORY = 1.05  # times the limit: what an out-of-memory trial is taken to need at least
@@ -148,7 +148,8 @@ class PeakModel:
                 return True  # where all copies are alive at the same time, cutting the batch finer saves nothing
             if size <= candidate.micro_batch and own.shares_line(failed):
                 return True
-            if _MOST_SAVED * size <= candidate.micro_batch and own.holds_the_same(failed):
+            told = own.holds_the_same(failed) and not self._is_measured(own)
+            if _MOST_SAVED * size <= candidate.micro_batch and told:
                 return True
         return False
 
@@ -162,12 +163,14 @@ class PeakModel:
             band = max(_INSIDE, 1.5 * line.residual_share) + _PER_OCTAVE * line.octaves_outside(candidate.micro_batch)
             return _around(line.at(candidate.micro_batch), band)
         guess = self._guess(candidate, own)
-        failed = [(other, replace(candidate, micro_batch=size)) for other, size in self._failed if own.loops_as(other)]
+        alike = own.shares_line if self._is_measured(own) else own.loops_as
+        failed = [(other, replace(candidate, micro_batch=size)) for other, size in self._failed if alike(other)]
         if self._limit is None or not failed:
             return guess
-        # What ran out of memory needs more than the limit; a guess that says less is wrong by as much elsewhere.
-        factor = max(1.0, *(_OUT_OF_MEMORY * self._limit / self._guess(c, other).expected for other, c in failed))
-        return PeakRange(low=factor * guess.low, expected=factor * guess.expected, high=factor * guess.high)
+        # What ran out of memory needs more than the limit. What a guess lacks there it lacks at every size:
+        # accumulators or workspace that it did not know of.
+        lacking = max(0.0, *(_OUT_OF_MEMORY * self._limit - self._guess(c, other).expected for other, c in failed))
+        return PeakRange(low=guess.low + lacking, expected=guess.expected + lacking, high=guess.high + lacking)
 
     def _guess(self, candidate: Candidate, own: _Program) -> PeakRange:
         points = self._own_points(own)
@@ -196,6 +199,10 @@ class PeakModel:
             return Fit.NO
         predicted = self.predict(candidate)
         return Fit.UNSURE if predicted is None else predicted.fits(self._limit)
+
+    def _is_measured(self, own: _Program) -> bool:
+        """True where the program itself was measured: that outweighs how its relatives failed."""
+        return any(program == own for program, _, _ in self._measured)
 
     def _own_points(self, own: _Program) -> list[tuple[int, float]]:
         if own not in self._points:

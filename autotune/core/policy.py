@@ -24,6 +24,7 @@ from autotune.core.units import format_rate
 
 WORTHWHILE = 0.01  # improvement that a further trial must be able to bring
 STOP_CHANCE = 0.10  # with at least this probability
+RATHER = 0.6  # chance to fit that the last doubtful candidate needs after an out-of-memory trial
 PATIENCE = 10.0  # times slower than the best, that is still measured for a front
 ENOUGH_FAILURES = 6  # trials that failed, other than by memory, while none completed
 
@@ -103,6 +104,7 @@ def next_candidate(
         steps.append(lambda: _cheapest(state, promising, memory_share))
     if objective == "pareto":
         steps.append(lambda: _front(state, promising))
+    steps.append(lambda: _edge(state, affordable))
     found = next((found for step in steps if (found := step()) is not None), None)
     if found is None and len(affordable) < len(state.remaining):
         return Stop(reason="the time budget is spent: no promising candidate is expected to end within it")
@@ -175,6 +177,32 @@ def _fastest(state: PolicyState, promising: Sequence[tuple[Candidate, Prediction
     if not state.measured(candidate):
         candidate = state.first_look([c for c, _ in promising if program(c) == program(candidate)])
     return Proposal(candidate=candidate, why=_expectation(state.throughput.predict(candidate)))
+
+
+def _kept_out(state: PolicyState, affordable: Sequence[Candidate]) -> list[tuple[Candidate, float]]:
+    """What only doubtful memory keeps from being run, each with the chance that it would be worthwhile."""
+    worthwhile = math.log(state.best_rate) + math.log1p(WORTHWHILE)
+    unsure = [c for c in affordable if state.peaks.fits(c) is Fit.UNSURE and state.worth_a_look(c)]
+    return [(c, state.throughput.predict(c).chance_above(worthwhile)) for c in unsure]
+
+
+def _edge(state: PolicyState, affordable: Sequence[Candidate]) -> Proposal | None:
+    """What may well fit and win: the last thing that is worth an out-of-memory error.
+
+    The same chance as for every other trial, now of both. Once a trial has run out of memory, only a known program is
+    tried, where it rather fits than not, until a second one has.
+    """
+    if len(state.out_of_memory) > 1:
+        return None
+    likely = [
+        (state.peaks.chance(candidate) * chance, candidate)
+        for candidate, chance in _kept_out(state, affordable)
+        if not state.out_of_memory or (state.measured(candidate) and state.peaks.chance(candidate) >= RATHER)
+    ]
+    chance, candidate = max(likely, key=lambda pair: pair[0], default=(0.0, None))
+    if candidate is None or chance < STOP_CHANCE:
+        return None
+    return Proposal(candidate=candidate, why=f"may fit, {_expectation(state.throughput.predict(candidate))}")
 
 
 def _cheapest(

@@ -95,9 +95,12 @@ class PolicyState:
         return (
             self.peaks.fits(candidate) is not Fit.NO
             and self.peaks.chance(candidate) >= needed
-            and not self.broken(candidate)
-            and not self._slow(candidate)
+            and self.worth_a_look(candidate)
         )
+
+    def worth_a_look(self, candidate: Candidate) -> bool:
+        """True where a candidate's program has not shown to be slow or broken."""
+        return not self.broken(candidate) and not self._slow(candidate)
 
     def broken(self, candidate: Candidate) -> bool:
         """True where the program failed without ever completing, or a value of an axis failed in two programs."""

@@ -148,8 +148,9 @@ def _prior_mean(candidate: Candidate, half_size: float) -> float:
     """Log rate by the curve: an update is ``steps x (half_size + samples computed per step)``, in units of a sample."""
     steps = candidate.accumulation_steps
     share = candidate.global_batch / candidate.replicas
-    # XLA compiles one shape, so there the last micro-batch is padded; without it, it is as short as what is left.
-    computed = steps * candidate.micro_batch if candidate.jit_compile and steps > 1 else share
+    # XLA compiles one micro-batch for a loop, so the last one is padded; elsewhere it is as short as what is left.
+    padded = candidate.jit_compile and steps > 1 and candidate.execution != "unrolled"
+    computed = steps * candidate.micro_batch if padded else share
     expected = -math.log((computed + steps * half_size) / share)
     return expected + (RECOMPUTE_COST if candidate.recompute else 0.0)
 

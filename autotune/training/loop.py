@@ -106,6 +106,7 @@ class AccumulationLoop:
         if input_mode == "stream":
             parts.check_labels(anatomy, self._windows.peek().batch)
         self._last: UpdateResult | None = None
+        self._shapes: set[tuple[Any, ...]] = set()
         self._state: tf.train.Checkpoint | None = None
 
     def _dataset(self) -> Any:
@@ -127,6 +128,8 @@ class AccumulationLoop:
         """
         if window is None:
             window = self._next_window()
+        if self.settings.jit_compile and self._windows.ragged:
+            self._shapes.add(tuple(tuple(tensor.shape) for tensor in tf.nest.flatten(window.batch)))
         with flavour.policy_scope(self.settings.precision), flavour.random_scope(self._generator):  # it may trace
             self._last = self._execution.update(window)
         return self._last
@@ -248,6 +251,11 @@ class AccumulationLoop:
     def input_wait_s(self) -> float:
         """Seconds that the host has waited for the data set, in all."""
         return self._windows.wait_s
+
+    @property
+    def shapes_compiled(self) -> int:
+        """How many shapes of window XLA had to compile for so far, where lengths vary; 0 where they do not."""
+        return len(self._shapes)
 
     @property
     def updates_applied(self) -> int:

@@ -46,6 +46,10 @@ class Loop(Protocol):
     def input_wait_s(self) -> float | None:
         """Seconds spent waiting for input data so far; None where the loop cannot tell."""
 
+    @property
+    def shapes_compiled(self) -> int:
+        """Shapes of data that a program was compiled for so far: an update that adds one is no measure of the rest."""
+
 
 class OutOfDataError(Exception):
     """The loop ended before the updates that were asked for."""
@@ -55,6 +59,7 @@ class OwnLoop:
     """A loop of the user's own: anything with ``update()``."""
 
     input_wait_s = None
+    shapes_compiled = 0  # not known of a foreign loop
 
     def __init__(self, loop: Any) -> None:
         if not callable(getattr(loop, "update", None)):

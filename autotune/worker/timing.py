@@ -38,12 +38,14 @@ class Block:
         updates: what each update reported.
         samples: samples offered.
         input_wait_s: of ``seconds``, time spent waiting for input data; None where unknown.
+        compiled: a program was compiled in it, for a shape that had not come before.
     """
 
     seconds: float
     updates: tuple[Update, ...]
     samples: int
     input_wait_s: float | None
+    compiled: bool = False
 
     @property
     def seconds_per_sample(self) -> float:
@@ -84,7 +86,7 @@ class Stopwatch:
     def block(self, count: int) -> Block:
         """Times ``count`` updates."""
         self._loop.synchronize()
-        waited = self._loop.input_wait_s
+        waited, shapes = self._loop.input_wait_s, self._loop.shapes_compiled
         started = self._clock()
         raw = [self._loop.update() for _ in range(count)]
         self._loop.synchronize()
@@ -97,6 +99,7 @@ class Stopwatch:
             updates=updates,
             samples=sum(self.global_batch if u.samples is None else u.samples for u in updates),
             input_wait_s=None if waited is None or waited_now is None else waited_now - waited,
+            compiled=self._loop.shapes_compiled > shapes,
         )
 
 
@@ -127,15 +130,18 @@ def _warm_up(stopwatch: Stopwatch, plan: MeasurePlan, first: Block) -> tuple[lis
     blocks, spent = [first], 0.0
     while True:
         blocks.append(stopwatch.block(1))
-        spent += blocks[-1].seconds
-        whole = _whole(blocks, stopwatch.global_batch)
-        if is_warm([b.seconds_per_sample if b.samples else b.seconds for b in whole]):
-            return blocks, True
-        later = [b.seconds for b in blocks[1:]]
+        later = [b for b in blocks[1:] if not b.compiled]  # there are only so many shapes
+        if not later:
+            continue
+        spent += 0.0 if blocks[-1].compiled else blocks[-1].seconds
         # One slow update may be the machine's fault: a program is judged by the best of three, or by a hopeless one.
         limit = plan.give_up_update_s
-        give_up_if_hopeless(min(later), limit if limit is None or len(later) >= _LOOKS else _FAR * limit)
-        if spent > plan.max_measure_s and len(blocks) > 2:
+        fastest = min(b.seconds for b in later)
+        give_up_if_hopeless(fastest, limit if limit is None or len(later) >= _LOOKS else _FAR * limit)
+        whole = [first, *_whole(later, stopwatch.global_batch)]
+        if is_warm([b.seconds_per_sample if b.samples else b.seconds for b in whole]):
+            return blocks, True
+        if spent > plan.max_measure_s and len(later) > 1:
             return blocks, False
 
 
@@ -177,10 +183,11 @@ def _per_sample(blocks: Sequence[Block], global_batch: int) -> list[float]:
 
 
 def _whole(blocks: Sequence[Block], global_batch: int) -> Sequence[Block]:
-    """Blocks without the tail window of an epoch, where there are such: a few samples that may cost a full micro-batch
-    say nothing of the rate, and make the interval of a short measurement as wide as can be.
+    """Blocks without a compilation and without the tail window of an epoch, where there are such: a few samples that
+    may cost a full micro-batch say nothing of the rate, and make the interval of a short measurement as wide as can be.
     """
-    return [b for b in blocks if b.samples >= global_batch * len(b.updates)] or blocks
+    steady = [b for b in blocks if not b.compiled] or blocks
+    return [b for b in steady if b.samples >= global_batch * len(b.updates)] or steady
 
 
 def throughput(timing: Timing, *, global_batch: int) -> Throughput | None:

@@ -124,7 +124,28 @@ def test_one_step_is_tried_where_accumulators_are_what_does_not_fit():
     )
     result = replay(landscape)
     assert result.count(State.COMPLETED) >= 1
-    assert result.count(State.OUT_OF_MEMORY) <= 4
+    assert result.count(State.OUT_OF_MEMORY) <= 3
+
+
+def test_what_only_doubtful_memory_keeps_out_is_tried_last():
+    """Unrolled copies hold an unknown share of the full batch: worth one out-of-memory error, and not two."""
+    axes = {"execution": ("fused", "unrolled")}
+
+    def scene(unrolled_mib):
+        plain = measured_ratios("cnn")
+        return replace(
+            plain, space=build_space(256, axes=axes), limit=200 * MIB,
+            update_s=lambda c: 0.05 if c.execution == "unrolled" and c.accumulation_steps > 1 else plain.update_s(c),
+            peak=lambda c: (unrolled_mib if c.execution == "unrolled" else 20 + c.micro_batch) * MIB,
+        )  # fmt: skip
+
+    lucky, unlucky = replay(scene(150)), replay(scene(240))
+    assert lucky.found == 1.0
+    assert lucky.count(State.OUT_OF_MEMORY) == 0
+    tried = [r.candidate.execution for r in unlucky.records]
+    assert tried.index("unrolled") >= 2
+    assert unlucky.count(State.OUT_OF_MEMORY) == 1
+    assert all(r.completed for r in unlucky.records if r.candidate.execution == "fused")
 
 
 def test_three_failures_in_a_row_are_no_reason_to_stop():

@@ -195,8 +195,9 @@ def drawn_gpu(seed: int, *, limit_share: float | None = None) -> Landscape:
     def update_s(c: Candidate) -> float:
         steps = c.accumulation_steps
         last = c.global_batch - (steps - 1) * c.micro_batch
-        # A fused loop has one shape: the last micro-batch is padded. The others run it as it is.
-        passes = [c.micro_batch] * (steps - 1) + [c.micro_batch if c.execution == "fused" and steps > 1 else last]
+        # XLA compiles one shape for a loop: there the last micro-batch is padded. The others run it as it is.
+        padded = c.jit_compile and c.execution != "unrolled" and steps > 1
+        passes = [c.micro_batch] * (steps - 1) + [c.micro_batch if padded else last]
         cost = {m: pass_s(c, m) for m in set(passes)}
         work = sum(cost[m] for m in passes)
         gather = 3 * weights / bus * steps if steps > 1 else 0.0

@@ -23,12 +23,15 @@ class Scripted:
         self.input_wait_s = 0.0
         self.done = 0
         self.pending = 0.0
+        self.shapes_compiled = 0
+        self.compiles_at = set()
 
     def update(self):
         """Returns at once, as a GPU does; the work is waited for in synchronize."""
         self.pending += next(self.seconds)
         self.input_wait_s += self.waits
         self.done += 1
+        self.shapes_compiled += self.done in self.compiles_at
         return next(self.returns)
 
     def synchronize(self):
@@ -53,6 +56,21 @@ def test_warm_up_is_left_out_and_the_device_is_waited_for(tmp_path):
     assert (rate.samples_per_s_low, rate.samples_per_s_high) == pytest.approx((1000, 1000))
     assert rate.steady
     assert rate.updates_measured < len(timing.updates) == loop.done
+
+
+def test_an_update_that_compiles_for_a_new_shape_is_no_measure_of_the_others(tmp_path):
+    # XLA over lines of text: a new length bucket now and then, six seconds each.
+    seconds = itertools.chain([9.0, 6.0, 6.1, 0.1, 6.0, 0.1, 0.1, 0.1, 0.1, 6.2], itertools.repeat(0.1))
+    loop = Scripted(seconds)
+    loop.compiles_at = {1, 2, 3, 5, 10}
+    _, rate = measure(loop, tmp_path, give_up_update_s=1.0)
+    assert rate.samples_per_s == pytest.approx(1000)
+    assert (rate.samples_per_s_low, rate.samples_per_s_high) == pytest.approx((1000, 1000))
+    assert rate.steady
+    slow = Scripted(itertools.chain([9.0, 6.0, 6.1], itertools.repeat(3.0)))
+    slow.compiles_at = {1, 2, 3}
+    with pytest.raises(HopelessError, match="takes about 3"):
+        measure(slow, tmp_path, give_up_update_s=1.0)
 
 
 def test_a_wide_interval_is_measured_to_the_end_and_said(tmp_path):
