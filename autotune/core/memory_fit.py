@@ -182,6 +182,15 @@ class PeakModel:
             return self._from_one_point(candidate.micro_batch, *nearest, self._relative_line(own))
         return self._from_relatives(candidate, own)
 
+    def has_line(self, candidate: Candidate) -> bool:
+        """True where two sizes of the candidate's program, well apart, were measured."""
+        return self._line(_program(candidate)) is not None
+
+    def would_make_line(self, candidate: Candidate) -> bool:
+        """True where measuring ``candidate`` would give its program a line."""
+        sizes = [(size, 0.0) for size, _ in self._own_points(_program(candidate))]
+        return bool(sizes) and _spread([*sizes, (candidate.micro_batch, 0.0)]) >= _LEAST_SPREAD
+
     def chance(self, candidate: Candidate) -> float:
         """Probability that ``candidate`` fits, 0 to 1; 0.5 while nothing is measured and there is a limit."""
         if self._limit is None:

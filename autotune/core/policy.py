@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from autotune.core.candidate import Candidate
 from autotune.core.memory_fit import Fit
-from autotune.core.policy_state import HOPELESS, PolicyState
+from autotune.core.policy_state import HOPELESS, SURE_ENOUGH, PolicyState
 from autotune.core.select import MEMORY_SHARE
 from autotune.core.space import SearchSpace
 from autotune.core.study import Objective
@@ -24,6 +24,7 @@ from autotune.core.units import format_rate
 
 WORTHWHILE = 0.01  # improvement that a further trial must be able to bring
 STOP_CHANCE = 0.10  # with at least this probability
+A_QUARTER = 0.25  # chance to win of a larger size, for which a smaller one is run to learn how memory grows
 RATHER = 0.6  # chance to fit that the last doubtful candidate needs after an out-of-memory trial
 PATIENCE = 10.0  # times slower than the best, that is still measured for a front
 ENOUGH_FAILURES = 6  # trials that failed, other than by memory, while none completed
@@ -104,7 +105,7 @@ def next_candidate(
         steps.append(lambda: _cheapest(state, promising, memory_share))
     if objective == "pareto":
         steps.append(lambda: _front(state, promising))
-    steps.append(lambda: _edge(state, affordable))
+    steps += [lambda: _second_size(state, affordable), lambda: _edge(state, affordable)]
     found = next((found for step in steps if (found := step()) is not None), None)
     if found is None and len(affordable) < len(state.remaining):
         return Stop(reason="the time budget is spent: no promising candidate is expected to end within it")
@@ -184,6 +185,23 @@ def _kept_out(state: PolicyState, affordable: Sequence[Candidate]) -> list[tuple
     worthwhile = math.log(state.best_rate) + math.log1p(WORTHWHILE)
     unsure = [c for c in affordable if state.peaks.fits(c) is Fit.UNSURE and state.worth_a_look(c)]
     return [(c, state.throughput.predict(c).chance_above(worthwhile)) for c in unsure]
+
+
+def _second_size(state: PolicyState, affordable: Sequence[Candidate]) -> Proposal | None:
+    """A smaller size of a program whose larger ones may well win: one size does not say whether those fit.
+
+    Where weights outweigh activations (``mlp``: 47 MiB at 64 samples and at 342) everything fits; nothing else tells.
+    """
+    for candidate, chance in _kept_out(state, affordable):
+        if chance < A_QUARTER or not state.measured(candidate) or state.peaks.has_line(candidate):
+            continue
+        smaller = [c for c in affordable if program(c) == program(candidate) and state.peaks.would_make_line(c)]
+        safe = [c for c in smaller if state.peaks.chance(c) >= SURE_ENOUGH]
+        if safe:
+            return Proposal(
+                candidate=max(safe, key=lambda c: c.micro_batch), why="how memory grows with the micro-batch"
+            )
+    return None
 
 
 def _edge(state: PolicyState, affordable: Sequence[Candidate]) -> Proposal | None:

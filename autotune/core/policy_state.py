@@ -20,6 +20,7 @@ WORST_NOISE = 0.3  # an interval wider than this says no more
 HOPELESS_NOISE = 0.3  # a figure of speech, not a measurement
 SURE_ENOUGH = 0.85  # chance to fit that a trial needs
 GAMBLE = 0.40  # chance to fit that suffices while nothing has run out of memory yet
+STARVED = 2  # out-of-memory trials after which programs that never fitted are left alone
 FIRST_STEPS = 4  # accumulation steps of a first look
 FIRST_SIZE = 64  # and its micro-batch at most, unless that makes more than 32 steps
 
@@ -99,8 +100,15 @@ class PolicyState:
         )
 
     def worth_a_look(self, candidate: Candidate) -> bool:
-        """True where a candidate's program has not shown to be slow or broken."""
-        return not self.broken(candidate) and not self._slow(candidate)
+        """True where a candidate's program has not shown to be slow, broken or starved."""
+        return not self.broken(candidate) and not self._slow(candidate) and not self._starved(candidate)
+
+    def _starved(self, candidate: Candidate) -> bool:
+        """True for a program that never fitted, once its relatives have run out of memory twice since something did."""
+        first = self.usable[0].number if self.usable else 0
+        failed = [r.candidate for r in self.out_of_memory if r.number > first]
+        alike = sum(_activations(c) == _activations(candidate) for c in failed)
+        return alike >= STARVED and not self.measured(candidate)
 
     def broken(self, candidate: Candidate) -> bool:
         """True where the program failed without ever completing, or a value of an axis failed in two programs."""
@@ -132,6 +140,10 @@ class PolicyState:
                 if completed and sum(_value(key, axis) == value for key in failed) >= 2:
                     broken.add((axis, value))
         return broken
+
+
+def _activations(candidate: Candidate) -> tuple[object, ...]:
+    return candidate.precision, candidate.recompute
 
 
 def _plain(candidate: Candidate) -> tuple[object, ...]:

@@ -15,6 +15,7 @@ from autotune.core.units import format_bytes, format_rate
 
 SURE_TIE = 0.01  # closer than this is a tie whatever the intervals say
 WIDEST_TIE = 0.015  # farther than this is no tie, even where the intervals are wide and overlap
+WIDE_FORECAST = 2.0  # a forecast whose ends differ by more than this factor is told as a range
 MEMORY_SHARE = 0.95  # of the best throughput that objective "memory" keeps
 
 
@@ -114,10 +115,10 @@ def _why_no_reference(chosen: Candidate, records: tuple[TrialRecord, ...], limit
     )
     expected = PeakModel(records, limit).predict(plain)
     if limit is not None and expected is not None and expected.expected > limit:
-        return (
-            f"one full batch was not run: it is expected to need about {format_bytes(expected.expected)} "
-            f"of the {format_bytes(limit)} allowed"
-        )
+        low, high = expected.low, expected.high
+        sure = high <= WIDE_FORECAST * low
+        amount = format_bytes(expected.expected) if sure else f"{format_bytes(low)} to {format_bytes(high)}"
+        return f"one full batch was not run: it is expected to need about {amount} of the {format_bytes(limit)} allowed"
     return "one full batch was not run"
 
 

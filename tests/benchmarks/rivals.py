@@ -49,7 +49,7 @@ def plain_tpe(space: SearchSpace, limit: int | None, run: Run, seed: int) -> Non
 
 
 def gaussian_process(space: SearchSpace, limit: int | None, run: Run, seed: int) -> None:
-    """Optuna's GPSampler; needs torch."""
+    """Optuna's GPSampler; needs torch and scipy."""
     _optuna(space, run, optuna.samplers.GPSampler(seed=seed))
 
 

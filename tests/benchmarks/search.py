@@ -98,13 +98,17 @@ def landscapes() -> list[tuple[str, Landscape]]:
 def table(seeds: int, slow_seeds: int) -> list[str]:
     """Returns the tables as Markdown lines; ways of ``SLOW`` get fewer seeds."""
     scenes = landscapes()
-    ways = {n: w for n, w in WAYS.items() if n != "GP" or importlib.util.find_spec("torch")}
+    ways = {n: w for n, w in WAYS.items() if n != "GP" or _gp_runs()}
     scores: dict[tuple[str, int], list[Score]] = {}
     for index, (_, scene) in enumerate(scenes):
         for name, way in ways.items():
             scores[name, index] = [score(scene, way, seed) for seed in range(slow_seeds if name in SLOW else seeds)]
         print(f"{scene.name}: done", file=sys.stderr, flush=True)
     return [*_summary(list(ways), len(scenes), scores), "", *_by_landscape(scenes, list(ways), scores)]
+
+
+def _gp_runs() -> bool:
+    return all(importlib.util.find_spec(name) for name in ("torch", "scipy"))
 
 
 def unseen() -> str:
@@ -175,8 +179,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     started = time.perf_counter()
     lines = table(options.seeds, options.slow_seeds)
-    gp = " GP (Optuna's GPSampler) needs torch, which was absent."
-    if importlib.util.find_spec("torch"):
+    gp = " GP (Optuna's GPSampler) needs torch and scipy, which were absent."
+    if _gp_runs():
         gp = f" GP is Optuna's GPSampler, {options.slow_seeds} seeds: a proposal takes it most of a second."
     text = "\n".join(
         [

@@ -28,12 +28,14 @@ def test_within_12_trials_and_one_out_of_memory_it_finds_98_percent_of_the_best(
 
 
 @pytest.mark.parametrize("name", MEASURED)
-def test_on_measured_ones_it_comes_as_near_as_their_figures_are_sure(name):
-    """The best of dozens of figures that are each sure within 8 to 12 % is the luckiest of them."""
-    own = score(MEASURED[name], rivals.ours, seed=0)
-    assert own.share >= 0.8
+def test_measured_landscapes_too_but_for_two_whose_best_lies_at_the_very_limit(name):
+    """Digits' best needs 99 % of its limit, mlp's whole space lies between 93 and 101 % of it: 94 and 88 % there."""
+    scene = MEASURED[name]
+    own = score(scene, rivals.ours, seed=0)
+    tight = scene.limit is not None and "charlm" not in name
+    assert own.share >= (0.85 if tight else ENOUGH)
     assert own.trials <= FEW
-    assert own.out_of_memory <= 3
+    assert own.out_of_memory <= 1
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_the_search_finds_the_best_batch_too():
     axes = {name: values for name, values in scene.space.axes if name != "micro_batch"}
     said = [parse_axis(f"global_batch={batches[0]}..{batches[-1]}")]
     space = build_space(batches[0], alignment=8, axes=axes, restrictions=said)
-    scene = replace(scene, space=space)
+    scene = replace(scene, space=space, limit=4 * scene.limit)
     records = []
     for number in range(24):
         decision = next_candidate(space, records, memory_limit_bytes=scene.limit)

@@ -148,6 +148,29 @@ def test_what_only_doubtful_memory_keeps_out_is_tried_last():
     assert all(r.completed for r in unlucky.records if r.candidate.execution == "fused")
 
 
+def test_a_second_size_is_run_to_learn_that_memory_hardly_grows():
+    """Weights outweigh activations: a search that takes peaks to grow like activations never leaves its first size."""
+    plain = measured_ratios("mlp", global_batch=1024)
+    scene = replace(
+        plain, space=build_space(1024, axes={"execution": ("fused",)}), limit=50 * MIB,
+        peak=lambda c: (46 + c.micro_batch / 400 if c.accumulation_steps > 1 else 60) * MIB,
+    )  # fmt: skip
+    result = replay(scene)
+    assert result.found > 0.98
+    assert result.count(State.OUT_OF_MEMORY) <= 1
+
+
+def test_programs_that_never_fitted_are_left_alone_after_two_failures():
+    """Stepping needs more than the limit whatever its micro-batch (seen with ``mlp``): it is not retried downwards."""
+    plain = measured_ratios("mlp", global_batch=1024)
+    scene = replace(
+        plain, limit=48 * MIB, peak=lambda c: (47 if c.execution == "fused" and not c.jit_compile else 52) * MIB
+    )
+    result = replay(scene)
+    assert result.count(State.COMPLETED) >= 1
+    assert result.count(State.OUT_OF_MEMORY) <= 2
+
+
 def test_three_failures_in_a_row_are_no_reason_to_stop():
     # Only micro-batch 1 of one program fits.
     landscape = replace(

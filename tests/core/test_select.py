@@ -107,6 +107,8 @@ def test_verdict_is_honest_where_there_is_nothing_to_compare_with():
     predicted = verdict(best, [small, best], memory_limit_bytes=200 * MIB)
     assert "one full batch was not run: it is expected to need about 29" in predicted
     assert predicted.endswith("of the 200 MiB allowed")
+    guessed = verdict(best, [best], memory_limit_bytes=200 * MIB)  # from one size: a range
+    assert "it is expected to need about 72.2 MiB to 319 MiB of the 200 MiB allowed" in guessed
 
 
 def test_verdict_says_so_where_the_full_batch_wins():
