@@ -97,7 +97,7 @@ def trade_off_columns(study: Study, records: Sequence[TrialRecord]) -> list[Text
         *_when_several("precision", records, lambda r: (r.candidate.precision or "-").removeprefix("mixed_"), drop=9),
         *_when_several("scale", records, lambda r: scale_words(r.candidate.initial_loss_scale), drop=3),
         *([left("compiled", map(compiled, records), drop=8)] if offered else []),
-        *_when_several("recompute", records, lambda r: "yes" if r.candidate.recompute else "-", drop=4),
+        *_when_several("recompute", records, lambda r: "yes" if r.candidate.recompute else "-", drop=6),
         right(RATE, map(_rate, records)),
         right("±", map(_spread, records), drop=1),
         right("x full", map(_plain_factor, rates), drop=7),
