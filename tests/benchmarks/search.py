@@ -41,7 +41,7 @@ WAYS: dict[str, Callable[..., None]] = {
     "x0.9 shrinking": rivals.shrinking,
     "DeepSpeed-like": rivals.plateau,
 }
-SLOW = ("GP",)  # most of a second per proposal
+SLOW = ("GP",)  # seconds per run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +181,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     lines = table(options.seeds, options.slow_seeds)
     gp = " GP (Optuna's GPSampler) needs torch and scipy, which were absent."
     if _gp_runs():
-        gp = f" GP is Optuna's GPSampler, {options.slow_seeds} seeds: a proposal takes it most of a second."
+        gp = f" GP is Optuna's GPSampler (needs torch and scipy), {options.slow_seeds} seeds."
     text = "\n".join(
         [
             "# Ways to search, compared",
