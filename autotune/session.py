@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -136,11 +137,15 @@ class Session:
             AutotuneError: nothing completed, or nothing could be confirmed; the message tells what was tried.
         """
         if self._shared:
-            self.store.confirm_once(self._choose, self._watcher.say)
+            self.store.confirm_once(
+                self._choose,
+                say=self._watcher.say,
+                stop_requested=lambda: self._watcher.stop_requested() or self._watcher.stop_now(),
+            )
         else:
-            self._choose()
+            self._choose(lambda: True)
 
-    def _choose(self) -> None:
+    def _choose(self, counts: Callable[[], bool]) -> None:
         records = self.store.records()
         self._note_front()
         ranked = select(records, self._job.objective, memory_limit_bytes=self._job.memory_limit_bytes)
@@ -159,6 +164,9 @@ class Session:
             self.store.update(warnings=notes)
             raise AutotuneError("no candidate that completed could be confirmed by running it again: " + notes[-1])
         chosen, tie = winner(confirmation.contenders)
+        if not counts():
+            self._watcher.say("this worker was silent for too long: the choice that another one confirmed counts")
+            return
         rate_advice = advice(self._job.global_batch, chosen.record.candidate.global_batch)
         notes = (*notes, rate_advice) if rate_advice else notes
         self.store.update(
@@ -181,7 +189,9 @@ class Session:
 
     def _note_front(self) -> None:
         front = pareto_front(self.store.records(), memory_limit_bytes=self._job.memory_limit_bytes)
-        self.store.update(pareto=front, warnings=self._notes)
+        self.store.update(pareto=front)
+        if not self.store.study().confirmed:  # else they hold what confirmation had to say as well
+            self.store.update(warnings=self._notes)
 
     def _runner(self, launcher: TrialLauncher, device: Device) -> RunTrial:
         """How trials are run on one device."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 
 from autotune.core.candidate import Candidate
@@ -133,8 +133,8 @@ class PeakModel:
             for r in everything
             if r.completed and r.peak_bytes
         ]
-        failed = [r.candidate for r in everything if r.state is State.OUT_OF_MEMORY]
-        self._failed = [(_program(c), c.micro_batch) for c in failed]
+        self._failed_candidates = [r.candidate for r in everything if r.state is State.OUT_OF_MEMORY]
+        self._failed = [(_program(c), c.micro_batch) for c in self._failed_candidates]
         self._limit = memory_limit_bytes
         self._points: dict[_Program, list[tuple[int, float]]] = {}
         self._lines: dict[_Program, Line | None] = {}
@@ -164,12 +164,12 @@ class PeakModel:
             return _around(line.at(candidate.micro_batch), band)
         guess = self._guess(candidate, own)
         alike = own.shares_line if self._is_measured(own) else own.loops_as
-        failed = [(other, replace(candidate, micro_batch=size)) for other, size in self._failed if alike(other)]
+        failed = [c for c in self._failed_candidates if alike(_program(c))]
         if self._limit is None or not failed:
             return guess
         # What ran out of memory needs more than the limit. What a guess lacks there it lacks at every size:
         # accumulators or workspace that it did not know of.
-        lacking = max(0.0, *(_OUT_OF_MEMORY * self._limit - self._guess(c, other).expected for other, c in failed))
+        lacking = max(0.0, *(_OUT_OF_MEMORY * self._limit - self._guess(c, _program(c)).expected for c in failed))
         return PeakRange(low=guess.low + lacking, expected=guess.expected + lacking, high=guess.high + lacking)
 
     def _guess(self, candidate: Candidate, own: _Program) -> PeakRange:
@@ -188,8 +188,9 @@ class PeakModel:
 
     def would_make_line(self, candidate: Candidate) -> bool:
         """True where measuring ``candidate`` would give its program a line."""
-        sizes = [(size, 0.0) for size, _ in self._own_points(_program(candidate))]
-        return bool(sizes) and _spread([*sizes, (candidate.micro_batch, 0.0)]) >= _LEAST_SPREAD
+        own = _program(candidate)
+        sizes = [(size, 0.0) for size, _ in self._own_points(own)]
+        return bool(sizes) and not own.unrolled and _spread([*sizes, (candidate.micro_batch, 0.0)]) >= _LEAST_SPREAD
 
     def chance(self, candidate: Candidate) -> float:
         """Probability that ``candidate`` fits, 0 to 1; 0.5 while nothing is measured and there is a limit."""
@@ -227,7 +228,7 @@ class PeakModel:
     def _line(self, own: _Program) -> Line | None:
         """The program's line; None without two sizes that are well apart."""
         if own not in self._lines:
-            points = self._own_points(own)
+            points = [] if own.unrolled else self._own_points(own)  # of copies the micro-batch says little
             self._lines[own] = fit_line(points) if _spread(points) >= _LEAST_SPREAD else None
         return self._lines[own]
 

@@ -188,15 +188,17 @@ def _kept_out(state: PolicyState, affordable: Sequence[Candidate]) -> list[tuple
 
 
 def _second_size(state: PolicyState, affordable: Sequence[Candidate]) -> Proposal | None:
-    """A smaller size of a program whose larger ones may well win: one size does not say whether those fit.
+    """Another size of a program whose larger ones may well win: one size does not say whether those fit.
 
     Where weights outweigh activations (``mlp``: 47 MiB at 64 samples and at 342) everything fits; nothing else tells.
     """
+    running = {program(c) for c in state.pending}
     for candidate, chance in _kept_out(state, affordable):
-        if chance < A_QUARTER or not state.measured(candidate) or state.peaks.has_line(candidate):
+        known = state.measured(candidate) and program(candidate) not in running
+        if chance < A_QUARTER or not known or state.peaks.has_line(candidate):
             continue
-        smaller = [c for c in affordable if program(c) == program(candidate) and state.peaks.would_make_line(c)]
-        safe = [c for c in smaller if state.peaks.chance(c) >= SURE_ENOUGH]
+        others = [c for c in affordable if program(c) == program(candidate) and state.peaks.would_make_line(c)]
+        safe = [c for c in others if state.peaks.chance(c) >= SURE_ENOUGH]
         if safe:
             return Proposal(
                 candidate=max(safe, key=lambda c: c.micro_batch), why="how memory grows with the micro-batch"
@@ -208,9 +210,9 @@ def _edge(state: PolicyState, affordable: Sequence[Candidate]) -> Proposal | Non
     """What may well fit and win: the last thing that is worth an out-of-memory error.
 
     The same chance as for every other trial, now of both. Once a trial has run out of memory, only a known program is
-    tried, where it rather fits than not, until a second one has.
+    tried, where it rather fits than not, until a second one has. One worker at a time gambles.
     """
-    if len(state.out_of_memory) > 1:
+    if len(state.out_of_memory) > 1 or any(state.peaks.chance(c) < SURE_ENOUGH for c in state.pending):
         return None
     likely = [
         (state.peaks.chance(candidate) * chance, candidate)

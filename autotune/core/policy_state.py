@@ -20,7 +20,7 @@ WORST_NOISE = 0.3  # an interval wider than this says no more
 HOPELESS_NOISE = 0.3  # a figure of speech, not a measurement
 SURE_ENOUGH = 0.85  # chance to fit that a trial needs
 GAMBLE = 0.40  # chance to fit that suffices while nothing has run out of memory yet
-STARVED = 2  # out-of-memory trials after which programs that never fitted are left alone
+STARVED = 2  # out-of-memory trials of programs that never fitted, after which all such are left alone
 FIRST_STEPS = 4  # accumulation steps of a first look
 FIRST_SIZE = 64  # and its micro-batch at most, unless that makes more than 32 steps
 
@@ -55,12 +55,12 @@ class PolicyState:
         self.peaks = PeakModel(records, memory_limit_bytes)
         self.cost = CostModel(records)
         self.best_rate = max((r.samples_per_s or 0.0 for r in self.usable), default=0.0)
-        self._pending = pending
+        self.pending = pending
 
     @cached_property
     def throughput(self) -> ThroughputModel:
         """The throughput model; needs at least one timed trial."""
-        return ThroughputModel(_observations(self.records), self._pending)
+        return ThroughputModel(_observations(self.records), self.pending)
 
     def first_look(self, among: Sequence[Candidate]) -> Candidate:
         """A moderate size of the first program that is left: small enough to fit, few enough steps to be quick."""
@@ -104,9 +104,9 @@ class PolicyState:
         return not self.broken(candidate) and not self._slow(candidate) and not self._starved(candidate)
 
     def _starved(self, candidate: Candidate) -> bool:
-        """True for a program that never fitted, once its relatives have run out of memory twice since something did."""
+        """True for a program that never fitted, once two trials of such have failed since something fitted."""
         first = self.usable[0].number if self.usable else 0
-        failed = [r.candidate for r in self.out_of_memory if r.number > first]
+        failed = [r.candidate for r in self.out_of_memory if r.number > first and not self.measured(r.candidate)]
         alike = sum(_activations(c) == _activations(candidate) for c in failed)
         return alike >= STARVED and not self.measured(candidate)
 

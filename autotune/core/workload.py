@@ -19,7 +19,8 @@ class Workload:
         dataset: () -> tf.data.Dataset of single samples, unbatched (any nested structure).
         evaluate: (model) -> mapping of metric name to value, or None.
         longest: () -> one worst-case batch's single sample (the longest), in the structure of ``dataset``. Under XLA,
-            where lengths are padded to buckets, none is longer than it: give it where the model holds only so many.
+            where lengths are padded to buckets, none is padded beyond it, dimension by dimension: give it where the
+            model holds only so many.
         extra_loss: (model) -> scalar added once per update (on top of the model's own regularisers and ``add_loss``).
         recompute: names of the model's blocks (layers) that may be recomputed in the backward pass.
         pad: variable-length data: the value that pads each component to the longest sample of a batch (0 by default).

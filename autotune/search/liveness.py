@@ -88,7 +88,8 @@ class Heartbeat:
     def stop(self) -> None:
         """Ends the thread."""
         self._over.set()
-        self._thread.join()
+        if self._thread.ident is not None:  # it was started
+            self._thread.join()
 
     def _beat(self) -> None:
         while not self._over.wait(HEARTBEAT_S):

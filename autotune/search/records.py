@@ -19,6 +19,7 @@ DUPLICATE_OF = "duplicate_of"
 OWNER = "owner"
 CLAIM = "claim"
 TURN = "turn"
+TURN_READY = "turn_ready"
 TURN_DONE = "turn_done"
 
 

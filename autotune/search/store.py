@@ -197,22 +197,37 @@ class StudyStore:
                 raise ValueError(f"a study has no note {name!r}; known: {', '.join(_NOTES)}")
             self._study.set_user_attr(name, redact(value) if isinstance(value, str) else to_plain(value))
 
-    def confirm_once(self, confirm: Callable[[], None], say: Callable[[str], None] = lambda sentence: None) -> bool:
-        """Runs ``confirm``, unless another worker that knows the same trials does, or did: then waits for it.
+    def confirm_once(
+        self,
+        confirm: Callable[[Callable[[], bool]], None],
+        *,
+        say: Callable[[str], None] = lambda sentence: None,
+        stop_requested: Callable[[], bool] = lambda: False,
+    ) -> bool:
+        """Runs ``confirm``, unless another worker that knows as many trials does, or did: then waits for it.
 
         Args:
-            confirm: stores the choice.
+            confirm: stores the choice, if what it is given says that it still counts.
             say: told in a sentence who is waited for.
+            stop_requested: True ends the waiting.
 
         Returns:
             True where this worker did it.
+
+        Raises:
+            KeyboardInterrupt: a stop was requested while waiting.
         """
 
         def waiting(worker: Worker) -> None:
             say(f"process {worker.pid} on {worker.host} confirms the choice for all; waiting for it")
 
-        key = f"confirm {len(self.records())} trials"  # records are never taken back: as many are the same ones
-        return Once(self._study, self._storage, self._worker, key).run(confirm, waiting=waiting)
+        def pause(seconds: float) -> None:
+            if stop_requested():
+                raise KeyboardInterrupt("stopped while another worker confirmed")
+            time.sleep(seconds)
+
+        once = Once(self._study, self._storage, self._worker, known=len(self.records()))
+        return once.run(confirm, waiting=waiting, pause=pause)
 
     def study(self) -> Study:
         """Returns the study as far as it has come."""

@@ -83,10 +83,14 @@ def bucket_length(length: Any, most: int | None) -> Any:
 
     Args:
         length: int64 scalar.
-        most: length of the longest sample: a model may hold no more (a table of positions); None where unknown.
+        most: length of the longest sample: a model may hold no more (a table of positions); None where unknown. What
+            is longer all the same gets the usual bucket.
     """
-    buckets = tf.constant(_BUCKETS if most is None else [b for b in _BUCKETS if b < most] + [most], tf.int64)
-    return tf.maximum(tf.reduce_min(tf.where(buckets >= length, buckets, buckets[-1])), length)
+    buckets = tf.constant(_BUCKETS, tf.int64)
+    bucket = tf.reduce_min(tf.where(buckets >= length, buckets, buckets[-1]))
+    if most is None:
+        return bucket
+    return tf.where(length <= most, tf.minimum(bucket, tf.constant(most, tf.int64)), bucket)
 
 
 def pad_lengths(batch: Any, sample_spec: Any, values: Any, longest: Any) -> Any:

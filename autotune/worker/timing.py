@@ -19,6 +19,7 @@ _MIN_MEASURE_S = 0.5
 _NOTHING_S = 5e-6
 _LOOKS = 3
 _FAR = 4.0
+_COMPILING = 12.0  # times the measuring time that XLA may compile for new shapes meanwhile: there are only so many
 
 
 class HopelessError(Exception):
@@ -127,13 +128,16 @@ def _block_size(update_s: float) -> int:
 
 
 def _warm_up(stopwatch: Stopwatch, plan: MeasurePlan, first: Block) -> tuple[list[Block], bool]:
-    blocks, spent = [first], 0.0
+    blocks, spent, compiling = [first], 0.0, 0.0
     while True:
         blocks.append(stopwatch.block(1))
-        later = [b for b in blocks[1:] if not b.compiled]  # there are only so many shapes
+        spent, compiling = _add(blocks[-1], spent, compiling)
+        over = compiling > _COMPILING * plan.max_measure_s
+        later = [b for b in blocks[1:] if not b.compiled]
         if not later:
+            if over:
+                return blocks, False
             continue
-        spent += 0.0 if blocks[-1].compiled else blocks[-1].seconds
         # One slow update may be the machine's fault: a program is judged by the best of three, or by a hopeless one.
         limit = plan.give_up_update_s
         fastest = min(b.seconds for b in later)
@@ -141,7 +145,7 @@ def _warm_up(stopwatch: Stopwatch, plan: MeasurePlan, first: Block) -> tuple[lis
         whole = [first, *_whole(later, stopwatch.global_batch)]
         if is_warm([b.seconds_per_sample if b.samples else b.seconds for b in whole]):
             return blocks, True
-        if spent > plan.max_measure_s and len(later) > 1:
+        if over or (spent > plan.max_measure_s and len(later) > 1):
             return blocks, False
 
 
@@ -157,13 +161,15 @@ def _measure(stopwatch: Stopwatch, plan: MeasurePlan, *, block_size: int) -> tup
     """Returns the blocks, and whether they tell enough: a narrow interval, or one that lies wholly in defeat."""
     fewest = max(plan.min_updates, SMALLEST_FOR_95)
     blocks: list[Block] = []
-    spent = 0.0
+    spent, compiling = 0.0, 0.0
     while True:
         blocks.append(stopwatch.block(block_size))
-        spent += blocks[-1].seconds
+        spent, compiling = _add(blocks[-1], spent, compiling)
         _check_that_it_works(blocks[-1].seconds / block_size)
         done = sum(len(b.updates) for b in blocks)
         rates = _per_sample(blocks, stopwatch.global_batch)
+        if compiling > _COMPILING * plan.max_measure_s and rates:
+            return blocks, False
         if done < plan.min_updates or (len(rates) < fewest and spent < plan.max_measure_s):
             continue
         interval = median_interval(rates)
@@ -171,6 +177,11 @@ def _measure(stopwatch: Stopwatch, plan: MeasurePlan, *, block_size: int) -> tup
         known = interval.share <= plan.interval_share or beaten
         if (known and spent >= _MIN_MEASURE_S) or spent >= plan.max_measure_s:
             return blocks, known
+
+
+def _add(block: Block, spent: float, compiling: float) -> tuple[float, float]:
+    """Adds a block's seconds to those spent measuring, or to those spent compiling."""
+    return (spent, compiling + block.seconds) if block.compiled else (spent + block.seconds, compiling)
 
 
 def _check_that_it_works(update_s: float) -> None:
@@ -204,7 +215,8 @@ def throughput(timing: Timing, *, global_batch: int) -> Throughput | None:
         return None
     interval = median_interval(_per_sample(timing.blocks, global_batch))
     good = applied / offered
-    waits = [b.input_wait_s for b in timing.blocks if b.input_wait_s is not None]
+    waited = [b for b in timing.blocks if not b.compiled] or timing.blocks
+    waits = [b.input_wait_s for b in waited if b.input_wait_s is not None]
     return Throughput(
         samples_per_s=good / interval.median,
         samples_per_s_low=good / interval.high,
@@ -212,6 +224,6 @@ def throughput(timing: Timing, *, global_batch: int) -> Throughput | None:
         update_s=interval.median * global_batch,
         updates_measured=len(updates),
         updates_skipped=sum(not was_applied for _, was_applied in sizes),
-        input_wait_share=min(1.0, sum(waits) / sum(b.seconds for b in timing.blocks)) if waits else None,
+        input_wait_share=min(1.0, sum(waits) / sum(b.seconds for b in waited)) if waits else None,
         steady=timing.steady,
     )

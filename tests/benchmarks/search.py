@@ -174,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "benchmarks" / "search.md")
-    parser.add_argument("--slow-seeds", type=int, default=2, help=f"seeds for {', '.join(SLOW)}")
+    parser.add_argument("--slow-seeds", type=int, default=3, help=f"seeds for {', '.join(SLOW)}")
     options = parser.parse_args(arguments)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     started = time.perf_counter()

@@ -78,10 +78,17 @@ def test_what_was_measured_outweighs_how_a_relative_failed():
     alone = PeakModel(records[:1], 120 * MIB)
     assert model.predict(candidate(128)) == alone.predict(candidate(128))
     assert model.fits(candidate(128)) is Fit.UNSURE
-    # What was not measured is taken to need more than its relative that failed, in proportion.
+    # What was not measured is taken to need as much as its relative that failed.
     jitted = candidate(64, execution="stepped", jit_compile=True)
     failed_too = [*records, failed(2, 64, State.OUT_OF_MEMORY, "", jit_compile=True)]
     assert PeakModel(failed_too, 120 * MIB).predict(jitted).expected >= 1.05 * 120 * MIB
+
+
+def test_a_failure_of_a_larger_global_batch_is_no_obstacle():
+    records = [completed(0, 64, 1000.0, 100 * MIB), failed(1, 512, State.OUT_OF_MEMORY, "", global_batch=2048)]
+    model = PeakModel(records, 300 * MIB)
+    assert model.predict(candidate(128)).expected > 100 * MIB
+    assert model.predict(candidate(128, execution="stepped")).expected > 100 * MIB
 
 
 def test_unrolled_copies_may_save_memory_or_not():

@@ -171,6 +171,38 @@ def test_programs_that_never_fitted_are_left_alone_after_two_failures():
     assert result.count(State.OUT_OF_MEMORY) <= 2
 
 
+def test_failures_of_a_program_that_fits_elsewhere_say_nothing_of_another():
+    space = build_space(256, axes={"precision": ("float32",), "execution": ("fused",), "jit_compile": (False, True)})
+    plain = {"precision": "float32", "execution": "fused", "jit_compile": False, "recompute": None}
+    records = [
+        completed(0, 64, 1000.0, 100 * MIB, **plain),
+        failed(1, 256, State.OUT_OF_MEMORY, "", **plain),
+        failed(2, 128, State.OUT_OF_MEMORY, "", **plain),
+    ]
+    looks = []
+    while isinstance(step := next_candidate(space, records, memory_limit_bytes=180 * MIB), Proposal):
+        looks.append(step.candidate)
+        records.append(completed(len(records), step.candidate.micro_batch, 900.0, 90 * MIB, **plain))
+        records[-1] = replace(records[-1], candidate=step.candidate)
+        if step.candidate.jit_compile:
+            break
+    assert looks[-1].jit_compile
+
+
+def test_one_worker_at_a_time_gambles():
+    axes = {"precision": ("float32",), "execution": ("fused", "unrolled"), "jit_compile": (False,)}
+    space = build_space(256, axes=axes)
+    plain = {"precision": "float32", "execution": "fused", "jit_compile": False, "recompute": None}
+    records = [completed(i, m, rate, peak * MIB, **plain) for i, m, rate, peak in (
+        (0, 64, 1000.0, 100), (1, 128, 1010.0, 180), (2, 86, 1005.0, 130), (3, 32, 900.0, 60), (4, 52, 980.0, 85),
+    )]  # fmt: skip
+    alone = next_candidate(space, records, memory_limit_bytes=205 * MIB)
+    assert isinstance(alone, Proposal) and alone.why.startswith("may fit")
+    assert alone.candidate.execution == "unrolled"
+    beside = next_candidate(space, records, memory_limit_bytes=205 * MIB, pending=[alone.candidate])
+    assert not (isinstance(beside, Proposal) and beside.why.startswith("may fit"))
+
+
 def test_three_failures_in_a_row_are_no_reason_to_stop():
     # Only micro-batch 1 of one program fits.
     landscape = replace(

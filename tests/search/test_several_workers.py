@@ -260,14 +260,15 @@ def test_one_worker_confirms_for_all(tmp_path, storage):
     confirming, said, done = threading.Event(), [], []
 
     def confirm(index):
-        def job():
+        def job(counts):
             confirming.set()
             waited = time.monotonic() + _LONG_S
             while len(said) < 2 and time.monotonic() < waited:  # until both others have come and wait
                 time.sleep(0.01)
+            assert counts()
             stores[index].update(chosen=index, confirmed=True)
 
-        done.append((stores[index].confirm_once(job, said.append), stores[index].study().chosen))
+        done.append((stores[index].confirm_once(job, say=said.append), stores[index].study().chosen))
 
     threads = [threading.Thread(target=confirm, args=(index,)) for index in range(3)]
     for thread in threads:
@@ -276,12 +277,13 @@ def test_one_worker_confirms_for_all(tmp_path, storage):
     for thread in threads:
         thread.join()
     assert sorted(done) == [(False, 0), (False, 0), (True, 0)]
+    assert len(said) == 2
     assert all("confirms the choice for all" in sentence for sentence in said)
     # One that comes when all is over takes what is there; more trials ask for a confirmation of their own.
     late = joined(tmp_path / "late", storage)
-    assert not late.confirm_once(lambda: pytest.fail("confirmed twice"))
+    assert not late.confirm_once(lambda counts: pytest.fail("confirmed twice"))
     search(late, Trials(landscape()), trials=4)
-    assert late.confirm_once(lambda: None)
+    assert late.confirm_once(lambda counts: None)
     # Turns are no trials.
     assert late.trial_count() == len(late.records()) == 4
     assert not late.unfinished() and not late.others_running()
@@ -290,7 +292,7 @@ def test_one_worker_confirms_for_all(tmp_path, storage):
 def test_a_confirmation_that_fails_or_is_killed_is_done_by_the_next_worker(tmp_path, storage):
     here, there, third = (joined(tmp_path / name, storage) for name in ("here", "there", "third"))
 
-    def broken():
+    def broken(counts):
         raise OSError("the device fell off the bus")
 
     with pytest.raises(OSError, match="fell off"):
@@ -298,10 +300,12 @@ def test_a_confirmation_that_fails_or_is_killed_is_done_by_the_next_worker(tmp_p
     # A worker of another host that is in its turn, and then silent for too long.
     began, over = threading.Event(), threading.Event()
     elsewhere(there)
+    late = []
 
-    def hangs():
+    def hangs(counts):
         began.set()
         over.wait(_LONG_S)
+        late.append(counts())
 
     silent = threading.Thread(target=there.confirm_once, args=(hangs,))
     silent.start()
@@ -312,7 +316,11 @@ def test_a_confirmation_that_fails_or_is_killed_is_done_by_the_next_worker(tmp_p
         waited.append(sentence)
         third._storage.grace_period = -1  # as if the silence had lasted
 
-    assert third.confirm_once(lambda: did.append(True), say)
+    with pytest.raises(KeyboardInterrupt):
+        third.confirm_once(lambda counts: pytest.fail("out of turn"), stop_requested=lambda: True)
+    assert third.confirm_once(lambda counts: did.append(counts()), say=say)
     assert did == [True] and len(waited) == 1 and "on other confirms" in waited[0]
+    # The silent one was not dead, only cut off: it is told that its turn is over.
     over.set()
     silent.join()
+    assert late == [False]
