@@ -20,6 +20,7 @@ from autotune.core.trial import TrialRecord
 _INSIDE = 0.04
 _PER_OCTAVE = 0.07
 _ONE_POINT = 0.10
+_BORROWED = 0.14  # per octave from one size, by the slope of a relative
 _OTHER_PROGRAM = 0.25
 # Unrolled copies: 0.33 to 0.82 of the full batch's peak on one CNN, 0.98 on another, 1.05 to 4.2 on an MLP, where the
 # copies' gradients weigh more than their activations; the micro-batch says little about it.
@@ -247,7 +248,7 @@ class PeakModel:
             leaning = _GROWTH if micro_batch > size else 1 - _SHRINK
             return PeakRange(low=0.95 * floor, expected=floor ** (1 - leaning) * ceiling**leaning, high=1.05 * ceiling)
         expected = min(max(peak * shape.at(micro_batch) / shape.at(size), floor), ceiling)
-        around = _around(expected, _ONE_POINT + _PER_OCTAVE * abs(math.log2(micro_batch / size)))
+        around = _around(expected, _ONE_POINT + _BORROWED * abs(math.log2(micro_batch / size)))
         return PeakRange(low=max(around.low, 0.95 * floor), expected=expected, high=min(around.high, 1.05 * ceiling))
 
     def _from_relatives(self, candidate: Candidate, own: _Program) -> PeakRange:

@@ -84,6 +84,19 @@ def test_what_was_measured_outweighs_how_a_relative_failed():
     assert PeakModel(failed_too, 120 * MIB).predict(jitted).expected >= 1.05 * 120 * MIB
 
 
+def test_a_borrowed_slope_is_trusted_nearby_and_not_far_away():
+    """Seen with ``mlp``: from 64 samples straight to 896, because XLA's peak was flat from 32 to 64."""
+    whole = {"global_batch": 1792}
+    records = [
+        completed(0, 64, 1000.0, 47 * MIB, **whole),
+        completed(1, 64, 1000.0, 53 * MIB, jit_compile=True, **whole),
+        completed(2, 32, 1000.0, 53 * MIB, jit_compile=True, **whole),
+    ]
+    model = PeakModel(records, 54 * MIB)
+    assert model.predict(candidate(896, **whole)).expected == pytest.approx(47 * MIB, rel=0.01)
+    assert model.chance(candidate(896, **whole)) < 0.85 < model.chance(candidate(128, **whole))
+
+
 def test_a_failure_of_a_larger_global_batch_is_no_obstacle():
     records = [completed(0, 64, 1000.0, 100 * MIB), failed(1, 512, State.OUT_OF_MEMORY, "", global_batch=2048)]
     model = PeakModel(records, 300 * MIB)
