@@ -134,8 +134,7 @@ class PeakModel:
             for r in everything
             if r.completed and r.peak_bytes
         ]
-        self._failed_candidates = [r.candidate for r in everything if r.state is State.OUT_OF_MEMORY]
-        self._failed = [(_program(c), c.micro_batch) for c in self._failed_candidates]
+        self._failed = [(_program(r.candidate), r.candidate) for r in everything if r.state is State.OUT_OF_MEMORY]
         self._limit = memory_limit_bytes
         self._points: dict[_Program, list[tuple[int, float]]] = {}
         self._lines: dict[_Program, Line | None] = {}
@@ -144,7 +143,8 @@ class PeakModel:
     def ruled_out(self, candidate: Candidate) -> bool:
         """True where the same program has already run out of memory with as much to hold, or less."""
         own = _program(candidate)
-        for failed, size in self._failed:
+        for failed, other in self._failed:
+            size = other.micro_batch
             if own.unrolled and failed == own:
                 return True  # where all copies are alive at the same time, cutting the batch finer saves nothing
             if size <= candidate.micro_batch and own.shares_line(failed):
@@ -165,23 +165,22 @@ class PeakModel:
             return _around(line.at(candidate.micro_batch), band)
         guess = self._guess(candidate, own)
         alike = own.shares_line if self._is_measured(own) else own.loops_as
-        failed = [c for c in self._failed_candidates if alike(_program(c))]
+        failed = [(c, program) for program, c in self._failed if alike(program)]
         if self._limit is None or not failed:
             return guess
         # What ran out of memory needs more than the limit. What a guess lacks there it lacks at every size:
         # accumulators or workspace that it did not know of.
-        lacking = max(0.0, *(_OUT_OF_MEMORY * self._limit - self._guess(c, _program(c)).expected for c in failed))
+        lacking = max(0.0, *(_OUT_OF_MEMORY * self._limit - self._guess(c, program).expected for c, program in failed))
         return PeakRange(low=guess.low + lacking, expected=guess.expected + lacking, high=guess.high + lacking)
 
     def _guess(self, candidate: Candidate, own: _Program) -> PeakRange:
         points = self._own_points(own)
-        if points and own.unrolled:
-            _, peak = min(points, key=lambda point: abs(math.log2(point[0] / candidate.micro_batch)))
+        if not points:
+            return self._from_relatives(candidate, own)
+        size, peak = min(points, key=lambda point: abs(math.log2(point[0] / candidate.micro_batch)))
+        if own.unrolled:
             return _around(peak, _UNROLLED_BAND)
-        if points:
-            nearest = min(points, key=lambda point: abs(math.log2(point[0] / candidate.micro_batch)))
-            return self._from_one_point(candidate.micro_batch, *nearest, self._relative_line(own))
-        return self._from_relatives(candidate, own)
+        return self._from_one_point(candidate.micro_batch, size, peak, self._relative_line(own))
 
     def has_line(self, candidate: Candidate) -> bool:
         """True where two sizes of the candidate's program, well apart, were measured."""
@@ -221,7 +220,7 @@ class PeakModel:
             if self._limit is not None and _spread(points) >= _LEAST_SPREAD:
                 # A failed size needs more than the limit; a line that says less is wrong there.
                 line = fit_line(points)
-                failed = [size for other, size in self._failed if own.shares_line(other)]
+                failed = [c.micro_batch for program, c in self._failed if own.shares_line(program)]
                 points += [(size, _OUT_OF_MEMORY * self._limit) for size in failed if line.at(size) < self._limit]
             self._points[own] = points
         return self._points[own]

@@ -193,11 +193,16 @@ def _per_sample(blocks: Sequence[Block], global_batch: int) -> list[float]:
     return [b.seconds_per_sample for b in _whole(blocks, global_batch) if b.samples]
 
 
+def _uncompiled(blocks: Sequence[Block]) -> Sequence[Block]:
+    """Blocks in which nothing was compiled, where there are such."""
+    return [b for b in blocks if not b.compiled] or blocks
+
+
 def _whole(blocks: Sequence[Block], global_batch: int) -> Sequence[Block]:
     """Blocks without a compilation and without the tail window of an epoch, where there are such: a few samples that
     may cost a full micro-batch say nothing of the rate, and make the interval of a short measurement as wide as can be.
     """
-    steady = [b for b in blocks if not b.compiled] or blocks
+    steady = _uncompiled(blocks)
     return [b for b in steady if b.samples >= global_batch * len(b.updates)] or steady
 
 
@@ -215,7 +220,7 @@ def throughput(timing: Timing, *, global_batch: int) -> Throughput | None:
         return None
     interval = median_interval(_per_sample(timing.blocks, global_batch))
     good = applied / offered
-    waited = [b for b in timing.blocks if not b.compiled] or timing.blocks
+    waited = _uncompiled(timing.blocks)
     waits = [b.input_wait_s for b in waited if b.input_wait_s is not None]
     return Throughput(
         samples_per_s=good / interval.median,
